@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import os
 import sys
 from pathlib import Path
@@ -116,7 +117,45 @@ def test_a_path_of_any_bytes_can_be_printed(
     path = named.rename(named.parent / "gr\udcfc")
     assert status_of(["replay", str(path), "--json", str(path / "x\udcff.json")]) in (0, 7)
     assert status_of(["estimate", str(path)]) in (0, 3, 5, 7)
-    capsys.readouterr()
+    assert status_of(["compare", str(path), str(path)]) in (0, 7)
+    assert r"gr\xfc" in capsys.readouterr().out
+    page = path / "x\udcff.html"
+    assert status_of(["html", str(path), "-o", str(page)]) in (0, 7)
+    assert r"<title>iostrata: gr\xfc</title>" in page.read_text()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of bytes")
+def test_a_table_has_a_name_of_any_bytes(named: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    files = [str(tmp_path / f"{name}\udcff") for name in ("writes", "spans")]
+    words = ["export", str(named), "--parquet", files[0], "--spans", files[1]]
+    assert status_of(words) in (0, 7)
+    for file in files:
+        assert Path(file).read_bytes()[-4:] == b"PAR1"
+
+
+def test_what_was_chosen_is_told_in_letters(
+    named: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--file", "*", "--file", "\udcff\n", "--process", BAD, "--json", "-"]
+    assert status_of(["replay", str(named), *words]) in (0, 7)
+    told = json.loads(capsys.readouterr().out)["quality"]["selection"]["by"]
+    assert told == [f"of process {shown(BAD)}", r"to file * or \xff\n"]
+
+
+def test_a_path_with_a_line_in_it_is_told_on_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, escaped = tmp_path / "a\nb", rf"{tmp_path}/a\nb"
+    assert status_of(["replay", str(path)]) == 3
+    assert capsys.readouterr().err.startswith(f"iostrata: {escaped} does not exist\n")
+    path.mkdir()
+    assert status_of(["replay", str(path)]) == 3
+    assert capsys.readouterr().err.startswith(f"iostrata: {escaped} is no recording")
+    assert status_of(["replay", "x", "--json", str(path)]) == 2
+    assert capsys.readouterr().err.startswith(f"iostrata: {escaped} is a directory\n")
+    assert status_of(["replay", "x", "--json", str(path / "b" / "c")]) == 2
+    assert f"{escaped}/b/c: there is no directory {escaped}/b\n" in capsys.readouterr().err
 
 
 def test_what_is_long_is_shown_up_to_where_anybody_reads() -> None:

@@ -17,6 +17,7 @@ from iostrata.attribute import charts, over_time
 from iostrata.attribute.selection import WallTime, Wanted, chosen, joined, select
 from iostrata.attribute.summarise import grouping, summarise
 from iostrata.errors import NothingToAnalyse, UsageError
+from iostrata.foreign import shown
 from iostrata.model import Behind, Breakdown, Summary, Who
 from iostrata.recording import open_recording
 from iostrata.report import table
@@ -79,6 +80,43 @@ def test_exactly_those_and_they_add_up(wanted: Wanted) -> None:
     assert some.writes.begin_ns.tolist() == whole.writes.begin_ns[expected].tolist()
     adds_up(some)
     assert (some.quality.selection is None) == (wanted == Wanted())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[a]", [0, 1]), ("/db/[a]", [0, 1]), ("a", [1]), ("a\nb", [2]), ("*a\nb", [2]),
+        (r"a\nb", [2]), (r"/*/a\nb", [2]), ("\udcff", [3]), (r"\xff", [3]), ("/db/*", [0, 1, 2, 3]),
+    ],
+)  # fmt: skip
+def test_a_file_of_any_name_is_found_by_it(text: str, expected: list[int]) -> None:
+    """As it is, and as it is shown, which is how a breakdown has it; also where it is a pattern."""
+    whole = mixed()
+    names = tuple(map(shown, ("/db/[a]", "/db/a", "/db/a\nb", "/db/\udcff")))
+    writes = replace(whole.writes, names={**whole.writes.names, "file": names})
+    wanted = Wanted(files=(text,))
+    rows = wanted.rows(writes)
+    assert sorted(set(writes.codes["file"][rows].tolist())) == expected
+    assert wanted.told() == (f"to file {shown(text)}",)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("\udcff", [0]), (r"\xff", [0]), ("a\nb", [1]), (r"a\nb", [1]),
+        ("fourteen_bytesüx", [2]), (r"fourteen_bytes\xc3", [2]),
+    ],
+)  # fmt: skip
+def test_a_process_of_any_name_is_found_by_it(text: str, expected: list[int]) -> None:
+    """The kernel keeps fifteen bytes of a name, perhaps half a letter."""
+    whole = mixed()
+    kernels = (b"\xff", b"a\nb", "fourteen_bytesüx".encode()[:15])
+    names = tuple(f"{shown(name)} ({100 + number})" for number, name in enumerate(kernels))
+    writes = replace(whole.writes, names={**whole.writes.names, "process": names})
+    wanted = Wanted(processes=(text,))
+    found = sorted(set(writes.codes["process"][wanted.rows(writes)].tolist()))
+    assert found == expected
+    assert wanted.told() == (f"of process {shown(text)}",)
 
 
 def is_wanted(whole: Breakdown, wanted: Wanted, number: int) -> bool:

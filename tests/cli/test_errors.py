@@ -91,6 +91,8 @@ def test_a_bug_shows_its_traceback_on_request(
         (["bench", "--no-record", "-f", "/proc/x"], 2, "on proc, which is memory"),
         (["run", "--repeat", "1001", "true"], 2, "Invalid value for '--repeat'"),
         (["run", "--repeat", "9" * 30, "true"], 2, "Invalid value for '--repeat'"),
+        (["dump", "/x", "--tid", "-1"], 2, "Invalid value for '--tid'"),
+        (["replay", "/x", "--jobs", "9" * 20], 2, "Invalid value for '--jobs'"),
         (["bench", "-s", "0"], 2, "Invalid value for '--seconds'"),
         (["bench", "-s", "long"], 2, "Invalid value for '--seconds'"),
     ],

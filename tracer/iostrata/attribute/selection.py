@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from iostrata import units
 from iostrata.columns import Ints
 from iostrata.errors import NothingToAnalyse, UsageError
+from iostrata.foreign import shown
 from iostrata.layers import ROWS
 from iostrata.model import Behind, Breakdown, Layer, Op, Selection, Writes
 
@@ -54,9 +55,9 @@ class Wanted:
     """Which writes: those for which all of it holds; what is empty or None holds for each.
 
     ``since_ns`` up to ``until_ns``: when they began, from the recording's first write on.
-    ``processes``: by name or number. ``files``: patterns of paths, or of names without a ``/``;
-    or inodes, perhaps with the device's name: ``12``, ``vda:12``. ``slower_ns``: a latency
-    above this.
+    ``processes``: by name or number. ``files``: paths, or names without a ``/``, or patterns of
+    these; or inodes, perhaps with the device's name: ``12``, ``vda:12``. Names are as they are,
+    or as they are shown. ``slower_ns``: a latency above this.
     """
 
     since_ns: int | WallTime | None = None
@@ -100,9 +101,9 @@ class Wanted:
         if self.until_ns is not None:
             words.append(f"before {_when(self.until_ns)}")
         if self.processes:
-            words.append(f"of process {' or '.join(self.processes)}")
+            words.append(f"of process {_or(self.processes)}")
         if self.files:
-            words.append(f"to file {' or '.join(self.files)}")
+            words.append(f"to file {_or(self.files)}")
         if self.slower_ns is not None:
             words.append(f"slower than {units.duration(self.slower_ns)}")
         return tuple(words)
@@ -132,8 +133,8 @@ def process_name(text: str) -> str:
 
 def _are_of(writes: Writes, processes: tuple[str, ...]) -> NDArray[np.bool_]:
     # The kernel keeps no more of a name.
-    cut = (text.encode()[:COMM_BYTES].decode(errors="ignore") for text in processes)
-    wanted = {*processes, *cut}
+    cut = (shown(text.encode(errors="surrogateescape")[:COMM_BYTES]) for text in processes)
+    wanted = {*map(shown, processes), *cut}
     names = np.array([process_name(text) in wanted for text in writes.names["process"]])
     numbers = [int(text) for text in processes if text.isdecimal()]
     found: NDArray[np.bool_] = names[writes.codes["process"]] | np.isin(writes.tgid, numbers)
@@ -151,14 +152,14 @@ def _are_to(writes: Writes, files: tuple[str, ...]) -> NDArray[np.bool_]:
                 same &= on[writes.codes["device"]]
             found |= same
         paths = writes.names["file"]
-        named = np.array([_is_named(path, text) for path in paths], np.bool_)
+        named = np.array([_is_named(path, shown(text)) for path in paths], np.bool_)
         found |= named[writes.codes["file"]]
     return found
 
 
 def _is_named(path: str, pattern: str) -> bool:
     name = path if "/" in pattern else path.rpartition("/")[2]
-    return fnmatchcase(name, pattern)
+    return name == pattern or fnmatchcase(name, pattern)
 
 
 def _since(writes: Writes, moment: int | WallTime) -> NDArray[np.bool_]:
@@ -171,6 +172,10 @@ def _since(writes: Writes, moment: int | WallTime) -> NDArray[np.bool_]:
             "give how long after the first write: 30s",
         )
     return writes.realtime_ns >= moment.within(writes.realtime_ns)
+
+
+def _or(names: Iterable[str]) -> str:
+    return " or ".join(map(shown, names))
 
 
 def _when(moment: int | WallTime) -> str:

@@ -27,6 +27,7 @@ from iostrata.cli.story import complain
 from iostrata.cli.stream import whole
 from iostrata.cli.values import Command, Group
 from iostrata.errors import STATUS_INTERRUPTED, IostrataError, UsageError
+from iostrata.foreign import shown
 from iostrata.mask import owners_may
 from iostrata.memory import keep_freed
 
@@ -124,8 +125,9 @@ def _status_of(step: Callable[[], int | None]) -> int:
     except OSError as error:
         if error.errno == errno.ENOMEM:
             return _out_of_memory()
+        where = error.filename2 or error.filename or "standard output"
         complain(
-            f"{error.filename2 or error.filename or 'standard output'}: {_reason(error)}",
+            f"{shown(str(where))}: {_reason(error)}",
             HINTS.get(error.errno or 0, ""),
         )
         _discard_stdout()

@@ -18,6 +18,7 @@ from iostrata.cli.output import check_directory, put
 from iostrata.cli.present import STDOUT, terminal_width, told
 from iostrata.cli.sides import sides
 from iostrata.errors import STATUS_LOSSES, STATUS_REGRESSION, NothingToAnalyse, UsageError
+from iostrata.foreign import shown
 from iostrata.model import Comparison, Op
 from iostrata.recording import open_recording
 from iostrata.report import comparison, comparison_json
@@ -122,7 +123,7 @@ def compare(
         put(json, comparison_json.render(result))
         width = terminal_width()
         console = Console(file=sys.stdout, width=width, highlight=False, soft_wrap=True)
-        names = comparison.Names(list(map(str, of_a)), list(map(str, of_b)))
+        names = comparison.Names(*([shown(str(path)) for path in side] for side in (of_a, of_b)))
         console.print(comparison.render(result, names, width), end="")
     if result.regressions:
         return STATUS_REGRESSION

@@ -23,7 +23,8 @@ def dump(
         typer.Option("--point", metavar="NAME", help="Only events of this point."),
     ] = None,
     tid: Annotated[
-        list[int] | None, typer.Option("--tid", metavar="TID", help="Only events of this thread.")
+        list[int] | None,
+        typer.Option("--tid", metavar="TID", min=0, help="Only events of this thread."),
     ] = None,
     limit: Annotated[
         int | None,

@@ -82,13 +82,13 @@ def html(
         return _page(opened, found, chosen(breakdown, wanted), group, wanted)
 
     question = f"page {group!r} {wanted!r}"
-    shown = answered(opened, kind, question, Page, made, cached)
-    shown = replace(shown, name=recording.resolve().name)
+    told = answered(opened, kind, question, Page, made, cached)
+    told = replace(told, name=shown(recording.resolve().name))
     with replacing(output) as part:
-        part.write_text(page.render(shown), encoding="utf-8")
+        part.write_text(page.render(told), encoding="utf-8")
     story = Story(quiet)
     story.say(f"wrote {output}")
-    if shown.summary.quality.doubtful:
+    if told.summary.quality.doubtful:
         story.say(
             "the recording has losses or damage, or left something over: see the end of the page"
         )

@@ -17,6 +17,7 @@ SHORTEST_S: Final = 1e-3
 LONGEST_S: Final = 1e7
 LEAST_KIB: Final = 4
 MOST_KIB: Final = 1 << 20
+MOST_JOBS: Final = 1024
 
 
 class By(StrEnum):
@@ -295,6 +296,7 @@ Jobs = Annotated[
         "-j",
         metavar="N",
         min=0,
+        max=MOST_JOBS,
         callback=lambda jobs: jobs or cpus(),
         show_default=False,
         help="Analyse a large recording by so many processes (0: one for each CPU, four at most).",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from iostrata.errors import UsageError
+from iostrata.foreign import shown
 
 STDOUT: Final = Path("/dev/stdout")
 
@@ -22,13 +23,14 @@ def check_directory(name: str | Path) -> None:
     """Something can be created where ``name`` is to be; UsageError if not. ``-`` and empty pass."""
     if not name or str(name) == "-":
         return
-    path = Path(name)
+    path, told = Path(name), shown(str(name))
     if not path.parent.is_dir():
-        raise UsageError(f"{path}: there is no directory {path.parent}", "create it first")
+        parent = shown(str(path.parent))
+        raise UsageError(f"{told}: there is no directory {parent}", "create it first")
     if path.is_dir():
-        raise UsageError(f"{path} is a directory", "give the name of a file")
+        raise UsageError(f"{told} is a directory", "give the name of a file")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise UsageError(f"{path} cannot be written", "check its permissions, or write elsewhere")
+        raise UsageError(f"{told} cannot be written", "check its permissions, or write elsewhere")
 
 
 def check_new(path: Path, force: bool) -> None:
@@ -38,7 +40,7 @@ def check_new(path: Path, force: bool) -> None:
     """
     check_directory(path)
     if path.is_file() and not force:
-        raise UsageError(f"{path} exists already", "give another name, or --force")
+        raise UsageError(f"{shown(str(path))} exists already", "give another name, or --force")
 
 
 def put(name: str, text: str) -> None:

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +26,7 @@ def write_parquet(
     schema: str = WRITES,
 ) -> None:
     """Batches of rows with the same columns; metadata ``iostrata`` says what they rest on."""
-    from pyarrow import parquet  # noqa: PLC0415
+    from pyarrow import OSFile, parquet  # noqa: PLC0415
 
     found = {
         "schema": schema,
@@ -33,12 +35,15 @@ def write_parquet(
         "left_over_share": round(quality.left_over_share, 6),
     }
     writer = None
-    for columns in batches:
-        table = table_of(columns).replace_schema_metadata({"iostrata": json.dumps(found)})
-        writer = writer or parquet.ParquetWriter(path, table.schema, **_encoding(table.schema))
-        writer.write_table(table, row_group_size=ROWS_A_GROUP)
-    if writer:
-        writer.close()
+    with ExitStack() as open_files:
+        # A path may be any bytes, which only this takes.
+        file = open_files.enter_context(OSFile(os.fsencode(path), "wb"))
+        for columns in batches:
+            table = table_of(columns).replace_schema_metadata({"iostrata": json.dumps(found)})
+            writer = writer or open_files.enter_context(
+                parquet.ParquetWriter(file, table.schema, **_encoding(table.schema))
+            )
+            writer.write_table(table, row_group_size=ROWS_A_GROUP)
 
 
 def _encoding(schema: Any) -> dict[str, Any]:

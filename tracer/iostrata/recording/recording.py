@@ -108,13 +108,15 @@ def open_recording(path: Path) -> Recording:
             return Recording(path, (RecordedMachine("local", "local", "."),))
     except OSError as error:
         raise unreadable(path, error) from error
+    name = shown(str(path))
     if runs := runs_in(path):
         raise RecordingError(
-            f"{path} is no recording: it holds {len(runs)}",
-            f"give one of them, such as {runs[0]}; only `iostrata compare` takes them all",
+            f"{name} is no recording: it holds {len(runs)}",
+            f"give one of them, such as {shown(str(runs[0]))}; only `iostrata compare` takes them "
+            "all",
         )
     raise RecordingError(
-        f"{path} is no recording: it has neither {FILE_NAME} nor a trace's metadata",
+        f"{name} is no recording: it has neither {FILE_NAME} nor a trace's metadata",
         "give the directory that `iostrata record -o` made, not one above or below it",
     )
 
@@ -225,17 +227,18 @@ def check_apart(file: Path, machines: Sequence[RecordedMachine]) -> None:
 
 
 def unreadable(path: Path, error: OSError) -> RecordingError:
+    name = shown(str(path))
     if isinstance(error, FileNotFoundError):
         return RecordingError(
-            f"{path} does not exist", "give the directory that `iostrata record -o` made"
+            f"{name} does not exist", "give the directory that `iostrata record -o` made"
         )
     if isinstance(error, NotADirectoryError):
         return RecordingError(
-            f"{path} is a file; a recording is a directory",
+            f"{name} is a file; a recording is a directory",
             "give the directory that the file is in",
         )
     return RecordingError(
-        f"{path} cannot be read: {error.strerror}", "check its permissions, or read it as its owner"
+        f"{name} cannot be read: {error.strerror}", "check its permissions, or read it as its owner"
     )
 
 
