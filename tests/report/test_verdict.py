@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace as replace_struct
 
 from iostrata.analysis import analyse
 from iostrata.attribute.summarise import summarise
 from iostrata.layers import ROWS
-from iostrata.model import Breakdown, Layer, Quality, WaitSite
+from iostrata.model import Breakdown, Layer, Onset, Quality, WaitSite
 from iostrata.recording import open_recording
 from iostrata.report.verdict import sentences
 from tests.attribute.test_tail import breakdown
@@ -143,3 +144,21 @@ def test_the_words_of_operators_add_up(name: str) -> None:
         guest = sum(row.figures.mean_ns for row in table.segments if row.segment == "guest OS")
         rest = table.total.mean_ns - table.residual.mean_ns
         assert means["GAVG"] + guest == pytest.approx(rest)
+
+
+@pytest.mark.parametrize(
+    ("at_ns", "times", "expected"),
+    [
+        (500_000_000, 3.04, "From 0.5 s on writes take 3.0 x as long"),
+        (12_340_000_000, 1.5, "From 12.3 s on writes take 1.5 x as long"),
+        (500_000_000, 1 / 29, "From 0.5 s on writes are 29.0 x as fast"),
+        (500_000_000, 1 / 1.5, "From 0.5 s on writes are 1.5 x as fast"),
+        (49_000_000, 1 / 400, "From 49.0 ms on writes are 400.0 x as fast"),
+        (50_100_000, 3, "From 0.1 s on writes take 3.0 x as long"),
+    ],
+)
+def test_an_onset_is_told_in_numbers_that_say_something(
+    at_ns: int, times: float, expected: str
+) -> None:
+    summary = replace_struct(summarise(made({DATA: 60})), onset=Onset(at_ns, times, DATA, 0.9))
+    assert f"{expected}: 90% of the difference is {DATA}." in sentences(summary)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from iostrata import units
 from iostrata.model import Cause, Quality, Summary, Table
 from iostrata.report import who
 
@@ -100,8 +101,7 @@ def _tail(table: Table) -> Iterator[str]:
 def _over_time(summary: Summary) -> Iterator[str]:
     if since := summary.onset:
         where = _changed(since.row, since.share)
-        seconds = since.at_ns / 1e9
-        yield f"From {seconds:.1f} s on {summary.op.word}s take {since.times:.1f} x as long{where}."
+        yield f"From {_when(since.at_ns)} on {summary.op.word}s {_longer(since.times)}{where}."
     if every := summary.period:
         where = _changed(every.row, every.share)
         seconds = every.period_ns / 1e9
@@ -109,6 +109,16 @@ def _over_time(summary: Summary) -> Iterator[str]:
             f"Every {seconds:.3g} s ({every.count} times) some take {every.times:.0f} x as long"
             f"{where}."
         )
+
+
+def _when(passed_ns: int) -> str:
+    """To a tenth of a second, but never 0."""
+    seconds = f"{passed_ns / 1e9:.1f}"
+    return units.duration(passed_ns) if seconds == "0.0" else f"{seconds} s"
+
+
+def _longer(times: float) -> str:
+    return f"take {times:.1f} x as long" if times >= 1 else f"are {1 / times:.1f} x as fast"
 
 
 def _changed(row: str, share: float) -> str:
