@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from iostrata.trace.layout import END_COMMAND
 from tests.chain import Chain
 from tests.stitch.test_chain import analysed as analysed_of
 from tests.stitch.test_chain import without_a_cpu
@@ -25,6 +26,7 @@ def test_what_the_host_says_stands_beside_it(tmp_path: Path) -> None:
     count = sum(len(rows) for rows in chain.guest.builder._rows.values())
     for time_ns, stolen in ((900_000, 7_000), (until[-1] + 500_000, 1_507_000)):
         chain.guest.builder.add("recorder", time_ns=time_ns, event_count=count, stolen_ns=stolen)
+    chain.guest.builder.add("end", time_ns=until[-1] + 500_000, reason=END_COMMAND)
     lines = analysed_of(chain, tmp_path).quality.virtual
     (line,) = (line for line in lines if "steal" in line)
     assert line.startswith("guest: a hypervisor gave 1.50 ms of its CPUs' time")
@@ -44,6 +46,7 @@ def told(stolen_ns: tuple[int, ...]) -> tuple[str, ...]:
     for number, stolen in enumerate(stolen_ns):
         time_ns = 1_000 + number * (writer.now - 1_000) // max(len(stolen_ns) - 1, 1)
         world.builder.add("recorder", time_ns=time_ns, event_count=count, stolen_ns=stolen)
+    world.builder.add("end", time_ns=writer.now, reason=END_COMMAND)
     return analysed(world).quality.virtual
 
 

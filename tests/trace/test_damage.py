@@ -19,6 +19,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from iostrata.errors import RecordingError
+from iostrata.trace import layout
 from iostrata.trace.losses import NO_RECORDER
 from iostrata.trace.packet import CRC_AT, HEAD_BYTES
 from iostrata.trace.read import Trace, read_trace
@@ -388,11 +389,16 @@ def test_refusals_younger_than_their_packet_are_within_the_window(tmp_path: Path
     assert windows(trace) == [(10, 56, 0, 8), (60, 90, 0, 6)]
 
 
-def ended(directory: Path, events: int) -> Path:
+KILLED = "the recorder did not end by itself: from {} on, events may be missing"
+
+
+def ended(directory: Path, events: int, *, end: bool = True) -> Path:
     """Six events of two CPUs, of which the recorder says that there were so many."""
     builder = TraceBuilder(env={"machine_cpus": 3}, packet_events=2)
     builder.extend("syscall", time_ns=np.arange(6) * 10 + 10, cpu=[0, 1, 0, 1, 0, 1])
     builder.add("recorder", time_ns=100, event_count=events)
+    if end:
+        builder.add("end", time_ns=99, reason=layout.END_COMMAND)
     return builder.write(directory)
 
 
@@ -404,7 +410,15 @@ def test_a_recorder_that_ended_by_itself_counted_what_is_there(tmp_path: Path) -
 
 def test_a_recorder_that_was_killed_is_told(tmp_path: Path) -> None:
     trace = read_trace(ended(tmp_path, 4))
-    assert trace.damage == ("the recorder did not end by itself: its last second may be missing",)
+    assert trace.damage == (KILLED.format("0 ns"),)
+    assert windows(trace) == [(10, 100, 2, -1), (50, 100, 0, -1), (60, 100, 1, -1)]
+
+
+@pytest.mark.parametrize("missing", [0, 3])
+def test_so_is_one_that_had_counted_all_that_there_is_or_more(tmp_path: Path, missing: int) -> None:
+    trace = read_trace(ended(tmp_path, 6 + missing, end=False))
+    counted = (f"events that the recorder counted are missing: {missing}",) if missing else ()
+    assert trace.damage == (KILLED.format("0 ns"), *counted)
     assert windows(trace) == [(10, 100, 2, -1), (50, 100, 0, -1), (60, 100, 1, -1)]
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import distinct, integers, meets, order_of
+from iostrata.columns import at, distinct, integers, meets, order_of
 from iostrata.foreign import shown
 from iostrata.trace import layout
 from iostrata.trace.facts import device_numbers
@@ -28,6 +28,7 @@ from iostrata.trace.stream import (
     Gap,
     Stream,
 )
+from iostrata.units import duration
 
 UNKNOWN_POINT = "unknown"
 # What each table of the recorder is of, and how one of them is named.
@@ -36,6 +37,8 @@ TABLES: Mapping[int, tuple[str, Callable[[int], str]]] = {
     layout.TABLE_THREADS: ("threads", str),
     layout.TABLE_DEVICES: ("devices", device_numbers),
 }
+# What is younger is not written yet (bpf/record/ring.c).
+HELD_BACK_NS = 10_000_000
 # Of an event that was begun and never ended, the recorder knows no more.
 NO_POINT = 0
 
@@ -112,28 +115,61 @@ def read_refused(loss: Points) -> Refused:
     return Refused(time_ns[order], cpu[order], point[order], count[back])
 
 
-def read_cut(recorder: Points, streams: list[Stream], machine_cpus: object) -> Cut:
+def read_cut(
+    points: Mapping[str, Points], streams: list[Stream], machine_cpus: object, begin_ns: int
+) -> Cut:
     """Whether all events that the recorder last counted are there, and no others."""
     if not any(stream.cpu == RECORDER_CPU and stream.packet_count for stream in streams):
         return Cut((), (NO_RECORDER,))
+    recorder, end = points["recorder"], points["end"]
     if not len(recorder):
         return Cut()
-    counted = int(recorder["event_count"][-1])
     own = [stream for stream in streams if stream.cpu != RECORDER_CPU]
-    missing = counted - sum(stream.event_count for stream in own)
-    if not missing:
+    missing = int(recorder["event_count"][-1]) - sum(stream.event_count for stream in own)
+    # An older one does not tell of its end.
+    killed = missing < 0 or (end.known and not len(end))
+    if not missing and not killed:
         return Cut()
-    known = any(gap.count == UNKNOWN_COUNT for stream in streams for gap in stream.gaps)
-    why = (
-        f"events that the recorder counted are missing: {missing}"
-        if missing > 0
-        else "the recorder did not end by itself: its last second may be missing"
-    )
+    whole_ns = whole_until(recorder, points["clock_sample"], own)
     ends = {stream.cpu: stream.end_ns for stream in own}
     cpus = range(machine_cpus if isinstance(machine_cpus, int) else 0)
-    gaps = [Gap(ends.get(cpu, SINCE_BEGIN), UNTIL_END, cpu, UNKNOWN_COUNT)
+    gaps = [Gap(max(ends.get(cpu, SINCE_BEGIN), whole_ns), UNTIL_END, cpu, UNKNOWN_COUNT)
             for cpu in sorted({*cpus, *ends})]  # fmt: skip
-    return Cut(tuple(gaps), () if known else (why,))
+    if any(gap.count == UNKNOWN_COUNT for stream in streams for gap in stream.gaps):
+        return Cut(tuple(gaps))
+    since_ns = max(0, min((gap.begin_ns for gap in gaps), default=begin_ns) - begin_ns)
+    why = []
+    if killed:
+        why.append(
+            "the recorder did not end by itself: "
+            f"from {duration(since_ns)} on, events may be missing"
+        )
+    if missing > 0:
+        why.append(f"events that the recorder counted are missing: {missing}")
+    return Cut(tuple(gaps), tuple(why))
+
+
+def whole_until(recorder: Points, clock: Points, streams: list[Stream]) -> int:
+    """Until when nothing is missing of any CPU, also of one that has no later packet.
+
+    What a count tells of was read from the rings before it, and what is older than the count
+    before it was: each CPU's ring was read to its end in between. All of that was written before
+    the count was, so where a file has the count, and the files have as many events, they have
+    those.
+    """
+    time_ns, counted = recorder.integers("event_count").values()
+    sampled_ns = clock.integers()["time_ns"]
+    # The clock is told first, and not before all is read: what is younger was not counted.
+    rows = np.searchsorted(sampled_ns, time_ns, side="right") - 1
+    read_ns = np.where(rows >= 0, at(sampled_ns, rows), time_ns)
+    there = np.zeros(len(read_ns), np.int64)
+    for stream in streams:
+        for times in stream.times.values() if stream.in_order else ():
+            there += np.searchsorted(times, read_ns.astype(np.uint64), side="right")
+    matching = np.flatnonzero(there >= counted)
+    last = int(matching[-1]) if len(matching) else 0
+    # Two counts may be close to each other, after a recorder had no CPU for long.
+    return int(min(read_ns[last - 1], time_ns[last] - HELD_BACK_NS)) if last else SINCE_BEGIN
 
 
 def find_losses(

@@ -105,9 +105,9 @@ def assemble(
     points = collect_points(metadata, streams)
     facts, facts_damage = read_facts(directory / "facts")
     cpus = metadata.env.get("machine_cpus")
-    cut = read_cut(points["recorder"], streams, cpus) if whole else Cut()
     begin_ns = min((stream.begin_ns for stream in streams if stream.packet_count), default=0)
     end_ns = max((stream.end_ns for stream in streams if stream.packet_count), default=0)
+    cut = read_cut(points, streams, cpus, begin_ns) if whole else Cut()
     refused = read_refused(points["loss"])
     return Trace(
         machine=machine,
