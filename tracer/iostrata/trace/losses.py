@@ -166,10 +166,11 @@ def whole_until(recorder: Points, clock: Points, streams: list[Stream]) -> int:
     for stream in streams:
         for times in stream.times.values() if stream.in_order else ():
             there += np.searchsorted(times, read_ns.astype(np.uint64), side="right")
-    matching = np.flatnonzero(there >= counted)
-    last = int(matching[-1]) if len(matching) else 0
+    # Behind a count that is not met, others may be by events that came since.
+    short = np.flatnonzero(there < counted)
+    last = int(short[0]) - 1 if len(short) else len(there) - 1
     # Two counts may be close to each other, after a recorder had no CPU for long.
-    return int(min(read_ns[last - 1], time_ns[last] - HELD_BACK_NS)) if last else SINCE_BEGIN
+    return int(min(read_ns[last - 1], time_ns[last] - HELD_BACK_NS)) if last > 0 else SINCE_BEGIN
 
 
 def find_losses(
