@@ -4,15 +4,19 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from unittest import mock
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from iostrata.analysis import beside, prepare, quality_of
 from iostrata.cli import status_of
+from iostrata.columns import Ints
 from iostrata.errors import STATUS_LOSSES
+from iostrata.hops import lift
 from iostrata.model import LeftOver, NotObserved
 from iostrata.recording import open_recording
 from iostrata.stitch import window
@@ -23,6 +27,7 @@ from tests.synthetic import O_DSYNC, Commit, Request, World, Writer, device, sub
 
 DISK, OTHER_DISK, NFS = device(8, 0), device(8, 16), device(0, 44)
 STRANGER = 66
+RECORDINGS = Path(__file__).parents[1] / "recordings"
 
 
 def sleeper(world: World, disk: int = DISK, duration: int = 400_000) -> Writer:
@@ -149,6 +154,57 @@ def test_whoever_looks_at_one_write_is_told_what_was_beside_it(
         status_of(["timeline", recording, "--id", number, "--json", "-"])
         quality = json.loads(capsys.readouterr().out)["quality"]
         assert [left["time_ns"] for left in quality.get("left_over", [])] == told
+
+
+def test_of_writes_at_once_each_is_told_of_its_own_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of three that sleep beside one call, one is told of its sleep, and all of all."""
+    world = World()
+    for number in range(3):
+        writer = Writer(world, 100 + number, NFS, 1_000 + 10 * number)
+        writer.enter()
+        writer.cpu(100)
+        writer.sleep(400_000, waker=STRANGER, row=None)
+        writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+    commit_call(world, 50_000, 250_000)
+    recording = str(write(world, tmp_path / "machine"))
+    for which, told in ((["--id", "2"], "200 us"), (["--slowest", "3"], "600 us")):
+        assert status_of(["timeline", recording, *which]) == STATUS_LOSSES
+        line = f"left over   1 COMMIT call, {told}, while writes slept on 0:44"
+        assert line in capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("name", ["ext4_journal", "xfs_log", "nfs_direct_commit"])
+def test_what_single_writes_are_told_of_is_together_what_all_are(name: str) -> None:
+    found = prepare(open_recording(RECORDINGS / name))
+    quality = quality_of(found.path, 0, {})
+
+    def told_ns(rows: Ints) -> int:
+        return sum(left.time_ns for left in beside(found, rows, quality).left_over)
+
+    every = np.arange(len(found.writes))
+    assert told_ns(every) == sum(told_ns(every[row : row + 1]) for row in every) > 0
+
+
+def test_on_each_machine_a_sleep_is_of_the_piece_that_asked() -> None:
+    """What the others asked of the server slept there, too."""
+    found = prepare(open_recording(RECORDINGS / "nfs_direct_commit"))
+    (top,) = found.tops
+    (rows,) = top.windows
+
+    def asleep(told: NDArray[np.bool_] | None) -> Counter[tuple[str, int, int]]:
+        return Counter(
+            (audit.machine, begin, end)
+            for audit in lift(found.path.graph, top.node, rows, told=told).audits
+            for begin, end in zip(
+                audit.idle.begin_ns.tolist(), audit.idle.end_ns.tolist(), strict=True
+            )
+        )
+
+    each = [asleep(np.arange(len(rows)) == row) for row in range(len(rows))]
+    assert sum(each, Counter()) == asleep(None)
+    assert sum(bool(one) for one in each) > 5
 
 
 def test_what_is_part_of_another_write_is_not_beside_one(tmp_path: Path) -> None:

@@ -62,9 +62,10 @@ def _audits_of(
         holding |= np.append(holding[1:], False) | np.append(False, holding[:-1])
 
     def window(number: int) -> list[Audit]:
+        rows = every[number]
         return [
             replace(audit, idle=_within(audit.idle, while_mine[audit.machine]))
-            for audit in lift(found.path.graph, top.node, every[number]).audits
+            for audit in lift(found.path.graph, top.node, rows, told=mine[rows]).audits
         ]
 
     yield from chain.from_iterable(each(window, np.flatnonzero(holding).tolist(), jobs))

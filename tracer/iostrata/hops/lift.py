@@ -104,10 +104,17 @@ class Lifted:
     served: Ints
 
 
-def lift(graph: Graph, node: Node, rows: Ints, way: tuple[Link, ...] = ()) -> Lifted:
+def lift(
+    graph: Graph,
+    node: Node,
+    rows: Ints,
+    way: tuple[Link, ...] = (),
+    told: NDArray[np.bool_] | None = None,
+) -> Lifted:
     """The spans of some of the node's pieces, on this machine and below.
 
-    ``way``: the links that led from the top to it.
+    ``way``: the links that led from the top to it. ``told``: for which of the rows anything was
+    idle, that ``Lifted.audits`` tells; None: for all.
     """
     reads = node.reads.rows(rows) if node.reads else None
     window = window_of(
@@ -115,7 +122,7 @@ def lift(graph: Graph, node: Node, rows: Ints, way: tuple[Link, ...] = ()) -> Li
     )
     found = stitch(window)
     own = replace(found.spans, of=np.arange(len(found.spans)))
-    lifting = _Lifting(graph, way, found, node.place)
+    lifting = _Lifting(graph, way, found, node.place, told)
     lifting.views.append(View(node, rows, window, found.spans, 0, way, found.behind))
     links = graph.links_of(node.trace)
     calls = one_of(own.rank, CALLS)
@@ -283,10 +290,17 @@ def _leave(spans: Spans, asking: Ints, until_ns: Ints) -> None:
 class _Lifting:
     """Collects what some pieces of a machine did there and below."""
 
-    def __init__(self, graph: Graph, way: tuple[Link, ...], found: Stitched, place: int) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        way: tuple[Link, ...],
+        found: Stitched,
+        place: int,
+        told: NDArray[np.bool_] | None,
+    ) -> None:
         self.views: list[View] = []
-        self._graph, self._way = graph, way
-        self._audits, self._furthest = [found.audit], Furthest(found.served, place)
+        self._graph, self._way, self._told = graph, way, told
+        self._audits, self._furthest = [_audited(found, told)], Furthest(found.served, place)
         self._spans, self._hidden, self._ties = SpanList(), SpanList(), Counter(found.ties)
         self._missed: list[Ints] = []
 
@@ -385,7 +399,10 @@ class _Lifting:
     def _served(self, link: Link, edges: Edges) -> None:
         """Adds the spans of some serves (``edges.activity``), in this machine's clock."""
         pieces, activity = coded(link.serves.piece[edges.activity])
-        below = lift(self._graph, link.lower, pieces, (*self._way, link))
+        told = None
+        if self._told is not None:
+            told = one_of(np.arange(len(pieces)), activity[self._told[edges.write]])
+        below = lift(self._graph, link.lower, pieces, (*self._way, link), told)
         level = self._graph.level(len(self._way) + 1, link.lower.place)
         spans = link.hop.renamed(link, pieces, below.spans, level)
         count = self._count()
@@ -400,6 +417,14 @@ class _Lifting:
         self.missing(edges.write[link.aside[serves]])
         self._ties += below.ties
         self._audits += below.audits
+
+
+def _audited(found: Stitched, told: NDArray[np.bool_] | None) -> Audit:
+    """What was idle of the pieces that are told of."""
+    if told is None:
+        return found.audit
+    mine = np.flatnonzero(told[found.idle_of])
+    return replace(found.audit, idle=found.audit.idle.rows(mine))
 
 
 def _lifted(link: Link, pieces: Ints, spans: Spans, first: int) -> Spans:

@@ -245,17 +245,20 @@ def _ran_for(bios: Bios, rows: Ints, requests: Requests, flushes: Ints) -> NDArr
 
 def audit(
     window: Window, sleeps: Sleeps, owner: Ints, found: WentOn, spans: Spans, beyond: int
-) -> Audit:
-    """``owner``: of each sleep among the window's pieces. ``spans``: of those pieces."""
+) -> tuple[Audit, Ints]:
+    """And of which of the window's pieces each row of ``Audit.idle`` is.
+
+    ``owner``: of each sleep among these pieces. ``spans``: of those.
+    """
     loose, sleeping = found.unused.rows(np.flatnonzero(~found.unused.foreign)), NONE
     if len(loose.key):
         sleeping = np.flatnonzero(sleeps.asleep & (owner >= 0))
         off, wake, piece = sleeps.off_ns[sleeping], sleeps.wake_ns[sleeping], owner[sleeping]
         sleeping = sleeping[_beside(window, off, wake, piece, loose)]
     off, wake, piece = sleeps.off_ns[sleeping], sleeps.wake_ns[sleeping], owner[sleeping]
-    idle = _idle(window, off, wake, piece, spans)
+    idle, of = _idle(window, off, wake, piece, spans)
     trace = window.trace
-    return Audit(trace.machine, trace.facts, found.used, found.unused, idle, beyond)
+    return Audit(trace.machine, trace.facts, found.used, found.unused, idle, beyond), of
 
 
 def _beside(
@@ -278,10 +281,13 @@ def on_the_way(facts: Facts, device_key: int, places: Ints) -> NDArray[np.bool_]
     return one_of(places, sorted(facts.below(device_key)))
 
 
-def _idle(window: Window, off_ns: Ints, wake_ns: Ints, owner: Ints, spans: Spans) -> Idle:
-    """The sleeps, each instant of a piece once, without what it had under way itself."""
+def _idle(
+    window: Window, off_ns: Ints, wake_ns: Ints, owner: Ints, spans: Spans
+) -> tuple[Idle, Ints]:
+    """The sleeps, each instant of a piece once, without what it had under way itself; and of which
+    piece each is."""
     if not len(owner):
-        return Idle(owner, owner, owner)
+        return Idle(owner, owner, owner), owner
     known = np.zeros(len(window.pieces.begin_ns), np.bool_)
     known[owner] = True
     own = spans.where(UNDER_WAY[spans.rank] & known[spans.owner])
@@ -296,4 +302,5 @@ def _idle(window: Window, off_ns: Ints, wake_ns: Ints, owner: Ints, spans: Spans
     # After a piece's last edge it neither sleeps nor has anything under way.
     begin = np.flatnonzero(idle)
     begin = begin[time[begin + 1] > time[begin]]
-    return Idle(window.pieces.device_key[piece[begin]], time[begin], time[begin + 1])
+    of = piece[begin]
+    return Idle(window.pieces.device_key[of], time[begin], time[begin + 1]), of

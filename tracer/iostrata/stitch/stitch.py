@@ -99,15 +99,16 @@ class Stitched:
     """Spans by the window's pieces (``owner`` is the row), and how requests were tied.
 
     ``asked``: what ``spans.of`` are rows of; beyond it, as ``Numbers`` has them. ``audit``: what
-    else went on meanwhile. ``behind``: who had what spans waited for, None: it is not told.
-    ``served``: of each piece that is a read, from where (a code into ``SERVED``); empty: they are
-    none.
+    else went on meanwhile; ``idle_of``: of which piece each row of its ``idle`` is. ``behind``: who
+    had what spans waited for, None: it is not told. ``served``: of each piece that is a read, from
+    where (a code into ``SERVED``); empty: they are none.
     """
 
     spans: Spans
     asked: Asked
     ties: Counter[str]
     audit: Audit
+    idle_of: Ints
     behind: Behind | None
     served: Ints
 
@@ -300,8 +301,8 @@ def stitch(window: Window) -> Stitched:
     if told(window.trace):
         waited = Waited(numbers, sleeps, requests, bios, root, commit_of_bio, carried)
         behind = behind_of(window, found, waited)
-    audited = audit(window, sleeps, piece_of_sleep, went_on, found, explained.beyond)
-    return Stitched(found, asked, ties, audited, behind, served)
+    audited, idle_of = audit(window, sleeps, piece_of_sleep, went_on, found, explained.beyond)
+    return Stitched(found, asked, ties, audited, idle_of, behind, served)
 
 
 def _downs(window: Window) -> Downs:
