@@ -278,6 +278,7 @@ class Osd:
                 world.emit("sched_resume", there + copy.woken, self.reader, off_ns=there - 1_000,
                            wake_ns=there, state=1, waker_tid=0, waker_context=WAKE_INTERRUPT,
                            subject_tid=self.reader)  # fmt: skip
+                self.read_since = max(self.read_since, end)
             world.emit("osd_message", end, self.reader, op_key=op + 7 + place, number=number,
                        peer=peer, message_key=0, type=OSD_REPOPREPLY, peer_kind=OSD_KIND,
                        **told)  # fmt: skip

@@ -34,7 +34,8 @@ def crowd(path: Path, writes: int, *, asynchronous: bool = False, told: bool = F
     number = np.arange(writes)
     begin = 1_000_000 + number * STEP_NS
     end = begin + IN_FLIGHT * STEP_NS
-    tid = 1000 + number % (64 if asynchronous else IN_FLIGHT)
+    threads = 64 if asynchronous else IN_FLIGHT
+    tid = 1000 + number % threads
     own: dict[str, Any] = {"cpu": number % 4, "tid": tid}
     _threads(builder, np.unique(tid))
     if told:
@@ -45,7 +46,9 @@ def crowd(path: Path, writes: int, *, asynchronous: bool = False, told: bool = F
         builder.extend("syscall", time_ns=end, **own, enter_ns=begin, size_bytes=512, result=512,
                        call=CALLS["pwrite64"], open_flags=O_DSYNC, inode=12, dev=DISK,
                        tgid=tid)  # fmt: skip
-    builder.extend("sched_resume", time_ns=end - 100, **own, off_ns=begin + 200, subject_tid=tid,
+    # Who has asked for several sleeps for the one that ends next.
+    off = end - threads * STEP_NS + 200
+    builder.extend("sched_resume", time_ns=end - 100, **own, off_ns=off, subject_tid=tid,
                    wake_ns=end - 200, state=2)  # fmt: skip
     _carried(builder, own, begin + 100, end - 300, number, SYNC | FUA)
     flusher: dict[str, Any] = {"cpu": number % 4, "tid": 77}

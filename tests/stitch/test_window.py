@@ -28,8 +28,8 @@ def test_a_column_is_read_once_and_nobody_writes_to_it(
         read.extend(found)
         gather(self, found, *rest)
 
-    monkeypatch.setattr(Points, "_gather", noted)
     window = whole(read_trace(tmp_path))
+    monkeypatch.setattr(Points, "_gather", noted)
     some = window.columns("block_rq_issue", "dev", "tid")
     more = window.columns("block_rq_issue", "tid", "sector", "dev")
     assert read == ["dev", "tid", "sector"]

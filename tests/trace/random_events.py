@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from iostrata.trace import layout
 from iostrata.trace.points import Points
+from iostrata.trace.sleeps import TOLD
 from iostrata.trace.times import NO_TIMES
 from iostrata.trace.write import RECORDER_POINTS, write_trace
 
@@ -41,6 +42,11 @@ def random_point(rng: np.random.Generator, name: str, count: int, cpus: int) -> 
     for field in dtype.names or ():
         if field.endswith("_ns") and field not in NO_TIMES:
             events[field] = rng.integers(1, events["time_ns"], endpoint=True)
+    if name in TOLD:
+        # No thread sleeps twice, and each is let go while it sleeps.
+        tid, off, wake, on = TOLD[name]
+        events[off] = np.minimum(events[off], events[wake if off != wake else on])
+        events[tid] = 2 * np.arange(count) + list(TOLD).index(name)
     events["cpu"] = rng.integers(0, cpus, count)
     events["point"] = layout.POINTS[name]
     stream = np.zeros(count) if name in RECORDER_POINTS else events["cpu"]

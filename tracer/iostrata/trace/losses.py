@@ -174,14 +174,21 @@ def whole_until(recorder: Points, clock: Points, streams: list[Stream]) -> int:
 
 
 def find_losses(
-    streams: list[Stream], refused: Refused, miss: Points, cut: Cut, begin_ns: int, end_ns: int
+    streams: list[Stream],
+    refused: Refused,
+    miss: Points,
+    others: Iterable[Gap],
+    begin_ns: int,
+    end_ns: int,
 ) -> Losses:
-    """Every window, within the time that the trace covers."""
+    """Every window, within the time that the trace covers; ``others``: that no stream tells of."""
     gaps = [bounded(gap, refused) for stream in streams for gap in stream.gaps]
-    gaps += [*late_gaps(streams, refused), *missed_gaps(miss), *cut.gaps]
-    rows = sorted(
-        (max(gap.begin_ns, begin_ns), min(gap.end_ns, end_ns), gap.cpu, gap.count) for gap in gaps
-    )
+    gaps += [*late_gaps(streams, refused), *missed_gaps(miss), *others]
+
+    def within(time_ns: int) -> int:
+        return min(max(time_ns, begin_ns), end_ns)
+
+    rows = sorted((within(gap.begin_ns), within(gap.end_ns), gap.cpu, gap.count) for gap in gaps)
     table = np.array(rows, np.int64).reshape(-1, 4)
     return Losses(*np.ascontiguousarray(table.T))
 

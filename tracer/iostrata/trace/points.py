@@ -136,6 +136,20 @@ class Points:
         for begin in range(0, len(self), MANY_EVENTS):
             yield self.integers(*fields, begin=begin, end=begin + MANY_EVENTS)
 
+    def without(self, events: NDArray[np.int64]) -> Points:
+        """All but some of the events, by their places among them."""
+        kept = np.ones(len(self), np.bool_)
+        kept[events] = False
+        place = np.cumsum(kept, dtype=np.uint32) - np.uint32(1)
+        rest = Points(self.name, self.number, self.dtype, [], known=self.known)
+        rest._parts = [
+            Part(part.stream, part.slots[kept[part.places]], place[part.places[kept[part.places]]])
+            for part in self._order()
+        ]
+        rest._time_ns = self.time_ns[kept]
+        rest._count = len(rest._time_ns)
+        return rest
+
     def values(self, field: str) -> frozenset[int]:
         """The different values of a field of few, in no order; kept after the first use."""
         if field not in self._values:

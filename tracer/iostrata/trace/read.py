@@ -34,6 +34,7 @@ from iostrata.trace.losses import (
 from iostrata.trace.metadata import Clock, Metadata, parse
 from iostrata.trace.origin import unread
 from iostrata.trace.points import Points
+from iostrata.trace.sleeps import damage_of, without_impossible
 from iostrata.trace.stream import (
     RECORDER_CPU,
     SINCE_BEGIN,
@@ -102,7 +103,8 @@ def assemble(
     whole: bool = True,
 ) -> Trace:
     """What was read of a directory as a Trace. ``whole``: all of every stream was."""
-    points = collect_points(metadata, streams)
+    told = collect_points(metadata, streams)
+    points, contradicted = without_impossible(told)
     facts, facts_damage = read_facts(directory / "facts")
     cpus = metadata.env.get("machine_cpus")
     begin_ns = min((stream.begin_ns for stream in streams if stream.packet_count), default=0)
@@ -115,7 +117,9 @@ def assemble(
         env=metadata.env,
         clock=metadata.clock,
         points=points,
-        losses=find_losses(streams, refused, points["miss"], cut, begin_ns, end_ns),
+        losses=find_losses(
+            streams, refused, points["miss"], (*cut.gaps, *contradicted), begin_ns, end_ns
+        ),
         lost_by_point={
             **lost_by_point(streams, refused, metadata.points),
             **missed_by_program(points["miss"]),
@@ -124,6 +128,7 @@ def assemble(
         streams=tuple(streams),
         damage=(
             *damage,
+            *damage_of(told, points),
             *cut.damage,
             *full_tables(points["full"]),
             *early_end(points["end"]),
