@@ -217,6 +217,47 @@ def test_a_sync_waits_for_what_it_is_linked_behind() -> None:
     }  # fmt: skip
 
 
+def test_a_sync_waits_for_the_worker_of_what_it_is_linked_behind() -> None:
+    """Writes to one file have one worker, which says nothing of them: it completes one after the
+    other, and then has the syncs that are linked behind them."""
+    world = worlds()
+    chains = ((0x70, 0x80), (0x71, 0x81))
+    for number, (write, sync) in enumerate(chains):
+        begin = 2_000 + 100 * number
+        head = {"request_key": write, "opcode": 23, "rwf": RWF_OF_LINKED, "size_bytes": 8192,
+                "offset_bytes": 8192 * number, **FILE}  # fmt: skip
+        world.emit("io_uring_submit_req", begin, WRITER, **head)
+        world.emit("io_uring_submit_req", begin + 20, WRITER, request_key=sync, opcode=3, **FILE)
+        world.emit("io_uring_queue_async_work", begin + 50, WRITER, **head)
+    resumes(world, WORKER, 500, 3_500, 5_000, WRITER, INTERRUPTIBLE)
+    for (write, _), end in zip(chains, (15_000, 35_000), strict=True):
+        world.emit("io_uring_complete", end, WORKER, request_key=write, opcode=23, result=8192,
+                   **FILE)  # fmt: skip
+    for (_, sync), begin in zip(chains, (37_000, 67_000), strict=True):
+        world.emit("io_uring_work", begin, WORKER, request_key=sync)
+        submit(world, DISK, WORKER, begin, Request(queue=500, scheduler=None, device=20_000))
+        resumes(world, WORKER, begin + 1_000, begin + 20_500, begin + 21_500, 0, UNINTERRUPTIBLE)
+        world.emit("io_uring_complete", begin + 25_000, WORKER, request_key=sync, opcode=3,
+                   result=0, **FILE)  # fmt: skip
+    world.emit("syscall", 95_000, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    # What was complete when the first sync began is made durable by that.
+    assert breakdown.writes.size_bytes.tolist() == [2 * 8192, 0]
+    assert accounts(breakdown) == {
+        WRITER: [
+            # The worker wakes, and runs its write; then it is at the other one's.
+            {"syscall": 1_050 + 10_000 + 3_500, "wakeup.worker": 1_450 + 20_000 + 2_000,
+             "wakeup.runqueue": 1_500 + 1_000, "block.Q2D": 500, "device.data": 20_000,
+             "wakeup.reap": 33_000},
+            # It is at the other one's, runs this write, and sleeps for the other sync's data.
+            {"syscall": 1_150 + 20_000 + 3_500, "wakeup.worker": 1_350 + 10_000 + 3_000 + 8_500,
+             "wakeup.runqueue": 1_500 + 2 * 1_000, "block.Q2D": 500,
+             "device.data": 19_500 + 20_000, "wakeup.reap": 3_000},
+        ]
+    }  # fmt: skip
+
+
 def test_a_sync_that_is_refused_is_left_out_and_counted() -> None:
     """It is completed, but was never submitted, and its file not looked up."""
     world = worlds()

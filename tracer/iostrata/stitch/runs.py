@@ -3,7 +3,8 @@
 
 A worker's own event says at which request it is, when it first does anything else that is
 recorded: a bio, or leaving the CPU. Older recordings have none: there, whoever completed a
-request ran it. A ring that defers its completions has them all from the submitter.
+request ran it. So it is with the writes that a sync is linked behind, which may do nothing of
+that. A ring that defers its completions has them all from the submitter.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, joined, one_of, order_of
+from iostrata.columns import AsOf, Ints, at, joined, one_of, order_of, pair_key
 from iostrata.stitch.chains import Chains
 from iostrata.stitch.taken import taken_up
 from iostrata.stitch.window import Window
@@ -41,9 +42,13 @@ def runs_of(window: Window, requests: Ints, synced: Ints) -> Runs:
     """Those of some pieces; of ``synced`` a file system's sync tells where no worker does."""
     if not len(requests):
         return Runs(requests, requests, requests, requests, requests, requests, requests > 0)
-    told = _told(window, requests)
+    chains = Chains(window, requests)
+    said = _said(window, chains)
+    told = _told(window, said)
     others = requests[~one_of(requests, np.concatenate([told.piece[told.own], synced]))]
-    return Runs(**joined([told, _completed(window, others)]))
+    pieces = window.pieces
+    own = _completed(window, pieces.request_key[others], pieces.begin_ns[others], others)
+    return Runs(**joined([told, own, _linked(window, chains, said)]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,13 +62,13 @@ class _Said:
     until_ns: Ints
 
 
-def _said(window: Window, requests: Ints) -> _Said:
-    """In order of thread and time; only what is of these pieces."""
+def _said(window: Window, chains: Chains) -> _Said:
+    """In order of thread and time; only what is of the chains' pieces."""
     pieces = window.pieces
     work = window.columns("io_uring_work", "tid", "request_key")
     order = order_of(work["tid"], work["time_ns"])
     tid, key, time = (work[name][order] for name in ("tid", "request_key", "time_ns"))
-    piece = Chains(window, requests).find(key, time)
+    piece = chains.find(key, time)
     until = at(pieces.end_ns, piece)
     same = np.flatnonzero(tid[1:] == tid[:-1])
     until[same] = np.minimum(until[same], time[same + 1])
@@ -71,8 +76,7 @@ def _said(window: Window, requests: Ints) -> _Said:
     return _Said(tid[known], key[known], piece[known], time[known], until[known])
 
 
-def _told(window: Window, requests: Ints) -> Runs:
-    said = _said(window, requests)
+def _told(window: Window, said: _Said) -> Runs:
     tid, time = said.tid, said.time_ns
     end = _ends(window, said)
     handed = _handed(window, said.key, time)
@@ -104,19 +108,30 @@ def _ends(window: Window, said: _Said) -> Ints:
     return np.where((own_ns >= 0) & (own_ns <= said.until_ns), own_ns, freed_ns)
 
 
-def _completed(window: Window, requests: Ints) -> Runs:
-    pieces = window.pieces
-    key = pieces.request_key[requests]
-    taken = taken_up(window, key, pieces.begin_ns[requests])
-    known = np.flatnonzero((taken.worker >= 0) & (taken.end_ns <= pieces.end_ns[requests]))
+def _linked(window: Window, chains: Chains, said: _Said) -> Runs:
+    """What pieces are linked behind, where the worker that ran it said nothing of it."""
+    submitted = window.columns("io_uring_submit_req", "request_key")
+    key, since = submitted["request_key"], submitted["time_ns"]
+    piece = chains.find(key, since)
+    own = window.pieces.request_key[piece] == key
+    told = one_of(pair_key(key, piece), pair_key(said.key, said.piece))
+    rows = np.flatnonzero((piece >= 0) & ~own & ~told)
+    return _completed(window, key[rows], since[rows], piece[rows])
+
+
+def _completed(window: Window, key: Ints, since_ns: Ints, piece: Ints) -> Runs:
+    """Runs of requests, submitted at some times, by the workers that completed them."""
+    taken = taken_up(window, key, since_ns)
+    known = np.flatnonzero((taken.worker >= 0) & (taken.end_ns <= window.pieces.end_ns[piece]))
     tid, following, end = taken.worker[known], taken.begin_ns[known], taken.end_ns[known]
     resumes = window.columns("sched_resume", "subject_tid", "off_ns")
     first = AsOf(resumes["subject_tid"], resumes["time_ns"]).at_or_after(tid, following)
     slept = (first >= 0) & (at(resumes["off_ns"], first) <= following)
     begin = np.where(slept, np.minimum(at(resumes["time_ns"], first), end), following)
-    handed = np.maximum(_handed(window, key[known], end), pieces.begin_ns[requests[known]])
-    own = np.ones(len(known), np.bool_)
-    return Runs(tid, handed, following, begin, end, requests[known], own)
+    key, piece = key[known], piece[known]
+    handed = np.maximum(_handed(window, key, end), window.pieces.begin_ns[piece])
+    own = window.pieces.request_key[piece] == key
+    return Runs(tid, handed, following, begin, end, piece, own)
 
 
 def _handed(window: Window, key: Ints, time_ns: Ints) -> Ints:
