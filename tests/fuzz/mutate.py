@@ -11,7 +11,7 @@ import json
 import re
 import struct
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -36,6 +36,7 @@ VALUES: Final[tuple[Any, ...]] = (
     True,
 )
 Files = dict[str, bytes]
+NUMBERED: Final = {name: struct.pack("<H", number) for name, number in POINTS.items()}
 NAMES: Final = {number: name for name, number in POINTS.items()}
 HEAD_FIELDS: Final = len(HEAD.unpack(bytes(HEAD.size)))
 PACKET_BITS, UUID_FIELD, CRC_FIELD = 6, 1, 10
@@ -132,15 +133,22 @@ def _mended(data: bytearray, at: int, size: int) -> bytes:
     return bytes(data)
 
 
-def _event(data: bytes, random: Random) -> bytes:
-    """A field of some events of one packet."""
+def slept(data: bytes, random: Random) -> bytes:
+    """What is told of some sleeps of one packet."""
+    return _event(data, random, "sched_resume")
+
+
+def _event(data: bytes, random: Random, point: str = "") -> bytes:
+    """A field of some events of one packet. ``point``: that they are of; empty: of any."""
     packets = [(at, size) for at, size in _packets(data) if size > HEAD_BYTES]
     if not packets:
         return _flip(data, random)
     at, size = random.choice(packets)
     changed = bytearray(data)
     # A packet that was changed before may end within an event.
-    slots = range(at + HEAD_BYTES, at + size - EVENT_BYTES + 1, EVENT_BYTES)
+    slots: Sequence[int] = range(at + HEAD_BYTES, at + size - EVENT_BYTES + 1, EVENT_BYTES)
+    if point:
+        slots = [slot for slot in slots if data[slot + 8 : slot + 10] == NUMBERED[point]]
     for slot in random.sample(slots, min(len(slots), random.choice((1, 1, 3, 50)))):
         (number,) = struct.unpack_from("<H", data, slot + 8)
         dtype = DTYPES.get(NAMES.get(number, "syscall"), DTYPES["syscall"])
