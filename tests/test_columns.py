@@ -12,7 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import iostrata.columns as stage
-from iostrata.columns import AsOf, Containing, Union, among, coded, meets, order_of, overlapping
+from iostrata.columns import (
+    AsOf,
+    Containing,
+    Union,
+    among,
+    coded,
+    meets,
+    order_of,
+    overlapping,
+    rows_of,
+)
 
 rows = st.lists(st.tuples(st.integers(-3, 3), st.integers(-20, 20)), max_size=20)
 keys = st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1)
@@ -111,3 +121,11 @@ def test_coded(values: list[int], least: int) -> None:
         unique, codes = coded(some)
         assert unique.tolist() == sorted(set(some.tolist()))
         assert unique[codes].tolist() == some.tolist()
+
+
+@given(st.lists(keys, max_size=30))
+def test_rows_of(values: list[int]) -> None:
+    found = rows_of(np.array(values, np.int64))
+    assert list(found) == sorted(set(values))
+    for value, rows in found.items():
+        assert rows.tolist() == [row for row, one in enumerate(values) if one == value]

@@ -20,7 +20,7 @@ from iostrata.hops import lift
 from iostrata.model import LeftOver, NotObserved
 from iostrata.recording import open_recording
 from iostrata.stitch import window
-from iostrata.trace import layout
+from iostrata.trace import Facts, layout
 from iostrata.trace.layout import THREAD_JOURNAL
 from tests.stitch.test_truth import analysed
 from tests.synthetic import O_DSYNC, Commit, Request, World, Writer, device, submit, write
@@ -30,9 +30,9 @@ STRANGER = 66
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 
 
-def sleeper(world: World, disk: int = DISK, duration: int = 400_000) -> Writer:
+def sleeper(world: World, disk: int = DISK, duration: int = 400_000, tid: int = 100) -> Writer:
     """One write that sleeps for a reason that nothing tells, from 1.1 us on."""
-    writer = Writer(world, 100, disk, 1_000)
+    writer = Writer(world, tid, disk, 1_000)
     writer.enter()
     writer.cpu(100)
     writer.sleep(duration, waker=STRANGER, row=None)
@@ -436,3 +436,35 @@ def test_a_file_system_that_was_mounted_later_is_told_of(case: str) -> None:
     told = analysed(world).quality.not_observed
     wanted = ["no point of what is mounted at 0:39 is recorded"] if case == "nobody knows" else []
     assert [gap.reason for gap in told if gap.layer == "fs"] == wanted
+
+
+def test_what_lies_below_a_device_is_asked_for_once_however_many_there_are() -> None:
+    """As often for each of many devices as for one: not again for each place."""
+    asked = []
+    for count in (4, 16):
+        world = World()
+        for number in range(count):
+            disk = device(8, 16 * number)
+            world.builder.block(disk, f"disk{number}")
+            sleeper(world, disk, tid=100 + number)
+            Commit(world, disk, 50_000, transaction=7, tid=901 + number).run(20_000, 80_000, [])
+        with mock.patch.object(Facts, "below", autospec=True, side_effect=Facts.below) as below:
+            quality = analysed(world).quality
+        assert len(quality.left_over) == count
+        asked.append(below.call_count / count)
+    assert asked[1] <= asked[0]
+
+
+@pytest.mark.parametrize("count", [1, 8, 9, 40])
+def test_disks_that_came_and_went_are_told_of_in_a_few_lines(count: int) -> None:
+    world = World()
+    world.builder.block(DISK, "sda")
+    for number in range(count):
+        writer = Writer(world, 100 + number, device(8, 16 + number), 1_000)
+        writer.enter()
+        writer.data(Request())
+        writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+    lines = [gap.layer for gap in analysed(world).quality.not_observed if "below" in gap.layer]
+    assert len(lines) == (count if count <= 8 else 1)
+    if count > 8:
+        assert lines == [f"below 8:16, 8:17, 8:18 and {count - 3} more"]

@@ -197,6 +197,13 @@ def changes(values: NDArray[np.integer]) -> NDArray[np.bool_]:
     return new
 
 
+def rows_of(values: Ints) -> dict[int, Ints]:
+    """The rows of each of the different values, which are in order, as the rows are."""
+    order = order_of(values)
+    first = np.flatnonzero(changes(values[order]))
+    return dict(zip(values[order[first]].tolist(), np.split(order, first[1:]), strict=False))
+
+
 def numbers(*columns: Ints) -> Ints:
     """The same number for the same values: from 0, as many as there are different ones."""
     _, result = coded(columns[0])

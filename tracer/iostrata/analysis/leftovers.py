@@ -10,11 +10,12 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import Ints, Union, among, distinct, joined, meets, pair_key
+from iostrata.columns import Ints, Union, among, distinct, joined, meets, pair_key, rows_of
 from iostrata.model import LeftOver
-from iostrata.stitch import KINDS, Activities, Audit, Idle, on_the_way
+from iostrata.stitch import KINDS, Activities, Audit, Idle, Ways
 from iostrata.trace import Facts
 
+NOTHING: Final = np.zeros(0, np.int64)
 FEW_ROWS: Final = 1 << 18
 PART: Final = 63
 """One identity in so many and one, by its lowest bits, which those of times are part of."""
@@ -113,21 +114,24 @@ def _background(machine: str, facts: Facts, found: Activities) -> Iterator[LeftO
 
 def _beside(facts: Facts, loose: Activities, idle: Idle) -> int:
     """For how many ns pieces were idle while anything went on that they may have waited for."""
-    total_ns = 0
-    for key in distinct(idle.device_key).tolist():
-        below = loose.rows(np.flatnonzero(on_the_way(facts, key, loose.place)))
-        mine = idle.rows(np.flatnonzero(idle.device_key == key))
+    total_ns, ways = 0, Ways(facts, loose.place)
+    for key, mine in rows_of(idle.device_key).items():
+        below, sleeps = loose.rows(ways.down(key)), idle.rows(mine)
         total_ns += int(
-            Union(below.begin_ns, below.end_ns).within(mine.begin_ns, mine.end_ns).sum()
+            Union(below.begin_ns, below.end_ns).within(sleeps.begin_ns, sleeps.end_ns).sum()
         )
     return total_ns
 
 
 def _told(machine: str, facts: Facts, loose: Activities, idle: Idle) -> Iterator[LeftOver]:
-    devices = distinct(idle.device_key)
-    for kind, place, rows in _groups(loose):
-        above = [on_the_way(facts, key, np.array([place])).any() for key in devices.tolist()]
-        mine = idle.rows(np.flatnonzero(np.isin(idle.device_key, devices[above])))
+    groups, above = list(_groups(loose)), dict[int, list[Ints]]()
+    places = distinct(np.array([place for _, place, _ in groups], np.int64))
+    ways = Ways(facts, places)
+    for key, sleeps in rows_of(idle.device_key).items():
+        for place in places[ways.down(key)].tolist():
+            above.setdefault(place, []).append(sleeps)
+    for kind, place, rows in groups:
+        mine = idle.rows(np.concatenate([NOTHING, *above.get(place, [])]))
         begin, end = loose.begin_ns[rows], loose.end_ns[rows]
         beside_ns = int(Union(begin, end).within(mine.begin_ns, mine.end_ns).sum())
         if beside_ns:
@@ -136,7 +140,6 @@ def _told(machine: str, facts: Facts, loose: Activities, idle: Idle) -> Iterator
 
 
 def _groups(found: Activities) -> Iterator[tuple[int, int, Ints]]:
-    for kind in distinct(found.kind).tolist():
-        rows = np.flatnonzero(found.kind == kind)
-        for place in distinct(found.place[rows]).tolist():
-            yield kind, place, rows[found.place[rows] == place]
+    for kind, some in rows_of(found.kind).items():
+        for place, rows in rows_of(found.place[some]).items():
+            yield kind, place, some[rows]

@@ -53,6 +53,8 @@ NO_SYNC_OF_ITS_OWN: Final = frozenset({"overlay", "unknown", "ext2", "ext3"})
 SYNCS: Final = (*next(row.points for row in ROWS if row.name == "fs"), "nfs_call")
 MINOR_BITS: Final = 20
 LOOP_MAJOR: Final = 7
+MOST_PASSING, FEW_PASSING = 8, 3
+"""Disks that are told of one by one; and how many are named, of more."""
 ELSEWHERE: Final = frozenset({"9p", "ceph", "cifs", "fuse", "fuseblk", "nfs", "nfs4", "virtiofs"})
 """File systems that are on no disk of their machine's."""
 KERNEL_ERRORS: Final = range(-4095, 0)
@@ -300,10 +302,14 @@ def _passing_disks(trace: Trace) -> Iterator[NotObserved]:
     """
     known = trace.facts.blocks.keys() | trace.points["nvme_complete_rq"].values("dev")
     seen = trace.points["block_rq_issue"].values("dev") if trace.facts.blocks else set()
-    for key in sorted(seen - known - {0}):
-        name = trace.facts.device_name(key)
-        what = "it came and went meanwhile: what it lies on, if anything, is not known"
-        yield NotObserved(f"below {name}", what, "device")
+    names = [trace.facts.device_name(key) for key in sorted(seen - known - {0})]
+    what = "came and went meanwhile: what {} on, if anything, is not known"
+    if len(names) > MOST_PASSING:
+        some = f"{', '.join(names[:FEW_PASSING])} and {len(names) - FEW_PASSING} more"
+        yield NotObserved(f"below {some}", f"they {what.format('they lie')}", "device")
+        return
+    for name in names:
+        yield NotObserved(f"below {name}", f"it {what.format('it lies')}", "device")
 
 
 def _moved_disks(trace: Trace) -> Iterator[NotObserved]:

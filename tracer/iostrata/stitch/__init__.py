@@ -2,7 +2,7 @@
 """Events to pieces to spans."""
 
 from iostrata.stitch.account import Accounted, processes_of, units_of
-from iostrata.stitch.audit import KINDS, Activities, Audit, Idle, on_the_way
+from iostrata.stitch.audit import KINDS, Activities, Audit, Idle, Ways
 from iostrata.stitch.behind import Behind, Kinds, Parts
 from iostrata.stitch.bios import bios_of
 from iostrata.stitch.calls import (
@@ -90,11 +90,11 @@ __all__ = [
     "Asked", "Audit", "Behind", "Calls", "Columns", "Commits", "Downs", "Edges", "Idle",
     "ImageRequests", "Images", "Kinds", "Operations", "Owners", "Parts", "Pieces", "Reads",
     "Requests", "Service", "Sleeps", "SpanList", "Spans", "Stitched", "Submissions", "Transferred",
-    "Transfers", "Units", "Window", "are_direct", "behind_cpus", "bios_of", "calls_of",
+    "Transfers", "Units", "Ways", "Window", "are_direct", "behind_cpus", "bios_of", "calls_of",
     "commits_of", "direct_of", "downs_of", "elsewhere", "exchange_key", "follow", "fuse_calls_of",
     "image_devices", "image_name", "images_of", "last_hit", "longest_read", "may_be_disk",
-    "messages_of", "method_of_write", "ninep_calls_of", "on_the_way", "pieces_of", "processes_of",
-    "read_outside", "reads_of", "requests_of", "rpc_calls_of", "sent_of", "short_of_cpu",
-    "sleeps_of", "stacking", "stitch", "submissions_of", "suboperations_of", "told", "units_of",
-    "whole", "window_of", "windows",
+    "messages_of", "method_of_write", "ninep_calls_of", "pieces_of", "processes_of", "read_outside",
+    "reads_of", "requests_of", "rpc_calls_of", "sent_of", "short_of_cpu", "sleeps_of", "stacking",
+    "stitch", "submissions_of", "suboperations_of", "told", "units_of", "whole", "window_of",
+    "windows",
 ]  # fmt: skip

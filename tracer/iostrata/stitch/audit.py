@@ -26,6 +26,7 @@ from iostrata.columns import (
     one_of,
     order_of,
     pair_key,
+    rows_of,
 )
 from iostrata.layers import STACK, Depth
 from iostrata.stitch.bios import Bios
@@ -266,19 +267,26 @@ def _beside(
 ) -> NDArray[np.bool_]:
     """During which sleeps anything went on that may have been waited for: any of ``loose``."""
     beside = np.zeros(len(owner), np.bool_)
-    device = window.pieces.device_key[owner]
-    for key in distinct(device).tolist():
-        below = loose.rows(np.flatnonzero(on_the_way(window.trace.facts, key, loose.place)))
-        mine = np.flatnonzero(device == key)
+    ways = Ways(window.trace.facts, loose.place)
+    for key, mine in rows_of(window.pieces.device_key[owner]).items():
+        below = loose.rows(ways.down(key))
         beside[mine] = meets(off_ns[mine], wake_ns[mine], below.begin_ns, below.end_ns)
     return beside
 
 
-def on_the_way(facts: Facts, device_key: int, places: Ints) -> NDArray[np.bool_]:
-    """Which places are on the way down from a file on a device."""
-    if device_key in (UNTOLD, EVERY_DEVICE):
-        return np.ones(len(places), np.bool_)
-    return one_of(places, sorted(facts.below(device_key)))
+class Ways:
+    """What is on the way down from a file on a device."""
+
+    def __init__(self, facts: Facts, places: Ints) -> None:
+        """``places``: where each of some activities is."""
+        self._facts, self._count, self._rows = facts, len(places), rows_of(places)
+
+    def down(self, device_key: int) -> Ints:
+        """The activities on the way, in no order."""
+        if device_key in (UNTOLD, EVERY_DEVICE):
+            return np.arange(self._count)
+        below = self._facts.below(device_key)
+        return np.concatenate([NONE, *(self._rows[key] for key in below if key in self._rows)])
 
 
 def _idle(
