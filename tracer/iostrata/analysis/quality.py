@@ -31,7 +31,7 @@ from iostrata.analysis.stolen import stolen
 from iostrata.analysis.suspended import suspended
 from iostrata.analysis.unended import unended
 from iostrata.analysis.who import whose_is_untold
-from iostrata.columns import columns_of, distinct, integers
+from iostrata.columns import ascend, columns_of, distinct, integers
 from iostrata.foreign import kept, shown
 from iostrata.layers import BEHIND_WORKERS, OBSERVERS, PROGRAMS, ROWS, VISIBILITY
 from iostrata.model import Cost, NotObserved, Quality
@@ -52,7 +52,10 @@ from iostrata.units import duration
 NO_SYNC_OF_ITS_OWN: Final = frozenset({"overlay", "unknown", "ext2", "ext3"})
 SYNCS: Final = (*next(row.points for row in ROWS if row.name == "fs"), "nfs_call")
 MINOR_BITS: Final = 20
+UNSURE_NS: Final = 1_000_000_000
+"""CPU time is not asked for at the instant that is told."""
 LOOP_MAJOR: Final = 7
+UNTRUE_COST: Final = "recorder: the CPU time that it tells cannot be: what it took is not known"
 MOST_PASSING, FEW_PASSING = 8, 3
 """Disks that are told of one by one; and how many are named, of more."""
 ELSEWHERE: Final = frozenset({"9p", "ceph", "cifs", "fuse", "fuseblk", "nfs", "nfs4", "virtiofs"})
@@ -160,7 +163,7 @@ def quality_of(
             *(
                 f"{trace.machine}: {line}" if len(told) > 1 else line
                 for trace in told
-                for line in trace.damage
+                for line in (*trace.damage, *[UNTRUE_COST] * _cost_cannot_be(trace))
             ),
             *path.interrupted,
             *_died(path),
@@ -495,16 +498,30 @@ def _cost(trace: Trace) -> Cost:
         # Counters only grow: each program's last sample is its total.
         programs, last = np.unique(costs["program"][::-1], return_index=True)
         bpf = int(integers(costs["run_ns"])[::-1][last].sum()) if len(programs) else None
-    spent = integers(recorder["cpu_ns"])
+    spent = recorder["cpu_ns"].tolist()
     # The first sample is what setting up took: loading the programs, not recording.
-    cpu = int(spent[-1] - spent[0]) if len(spent) > 1 else None
+    cpu = spent[-1] - spent[0] if len(spent) > 1 else None
     return Cost(
         events=trace.event_count,
         duration_ns=trace.end_ns - trace.begin_ns,
         bpf_ns=bpf,
-        recorder_cpu_ns=cpu,
+        recorder_cpu_ns=None if _cost_cannot_be(trace) else cpu,
         unmeasured="bpftrace" if by_script(trace.env) else "",
     )
+
+
+def _cost_cannot_be(trace: Trace) -> bool:
+    """Whether the recorder tells of CPU time that grew less than none, or by more than all CPUs
+    have."""
+    samples = columns_of(trace.points["recorder"], "cpu_ns")
+    if len(samples["time_ns"]) < 2:
+        return False
+    cpus = trace.env.get("machine_cpus")
+    most = max(cpus if isinstance(cpus, int) else 0, len(trace.streams))
+    elapsed = int(samples["time_ns"][-1] - samples["time_ns"][0]) + UNSURE_NS
+    spent = samples["cpu_ns"]
+    first, last = int(spent[0]), int(spent[-1])
+    return first < 0 or not ascend(spent) or last - first > most * elapsed
 
 
 def _together(costs: Sequence[Cost]) -> Cost:
