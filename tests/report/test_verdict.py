@@ -41,7 +41,8 @@ def made(
     residual = np.full(COUNT, residual_us * 1000, np.int64)
     residual[-SLOW:] += slow_residual_us * 1000
     layers = tuple(Layer(name, SEGMENT[name], "local", "") for name in names)
-    return replace(breakdown(times, residual), layers=layers)
+    slept = Quality(asleep_share=0.5)
+    return replace(breakdown(times, residual), layers=layers, quality=slept)
 
 
 def told(found: Breakdown) -> list[str]:
@@ -106,8 +107,14 @@ def test_where_the_unattributed_time_was_slept_is_below_the_table() -> None:
     )
 
 
+def test_what_it_slept_in_is_offered_only_where_it_slept() -> None:
+    """A request that waits for another one has no thread that sleeps."""
+    found = replace(made({DATA: 4}, residual_us=96), quality=Quality(asleep_share=0.4))
+    assert told(found)[0] == "96% is unattributed: no event explains it."
+
+
 def test_who_has_asked_what_it_slept_in_is_not_told_to_ask() -> None:
-    found = replace(made({DATA: 4}, residual_us=96), quality=Quality(stacks=True))
+    found = replace(made({DATA: 4}, residual_us=96), quality=Quality(stacks=True, asleep_share=1.0))
     assert told(found)[0] == "96% is unattributed: no event explains it."
 
 

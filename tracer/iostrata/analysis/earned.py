@@ -39,14 +39,15 @@ class Earned:
     ``writes``: those that any of its pieces is of, each once. ``time_ns``: by place, of each of
     them, of half the bits where those are enough. ``behind``: writes, places,
     who is behind that (numbers of ``names``) and ns. ``missed``: writes. ``served``: of reads, and
-    from where.
+    from where. ``asleep``: what pieces slept for no cause that was observed: ns, by where, and what
+    nobody was seen to end.
     """
 
     writes: Ints
     time_ns: dict[int, Numbers]
     behind: list[Columns]
     names: tuple[Who | Crowd, ...]
-    asleep: tuple[Sites, list[tuple[str, int, int]]]
+    asleep: tuple[int, Sites, list[tuple[str, int, int]]]
     ties: Counter[str]
     audits: tuple[Audit, ...]
     hidden: Counter[str]
@@ -91,6 +92,7 @@ def earned(path: Path, node: Node, rows: Ints, own: Ints, told: NDArray[np.bool_
         behind.append((own[first + owner[row]], place, who, time_ns))
     left = slept.collect()
     asleep = asleep_of(lifted, left.where(own[left.owner] >= 0))
+    asleep_ns = sum(int(some.took_ns.sum()) for some in asleep)
     hidden: Counter[str] = Counter()
     concealed = lifted.hidden.where(own[lifted.hidden.owner] >= 0)
     for place in distinct(concealed.rank).tolist():
@@ -99,7 +101,7 @@ def earned(path: Path, node: Node, rows: Ints, own: Ints, told: NDArray[np.bool_
         hidden[link.lower.trace.machine] += int((mine.end_ns - mine.begin_ns).sum())
     missed, read = own[lifted.missed], kept[kept < len(lifted.served)]
     return Earned(
-        writes, times, behind, names.every, (sites_of(asleep), list(unseen_of(asleep))),
+        writes, times, behind, names.every, (asleep_ns, sites_of(asleep), list(unseen_of(asleep))),
         lifted.ties, lifted.audits, hidden, missed[missed >= 0], (own[read], lifted.served[read]),
     )  # fmt: skip
 

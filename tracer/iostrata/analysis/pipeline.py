@@ -76,6 +76,7 @@ def breakdown_of(
             for (machine, site), ns in credit.sites.most_common()
             if ns
         ),
+        asleep_share=credit.asleep_ns / max(int(residual.sum()), 1),
         stacks=any(member.trace.facts.stacks for member in found.path.members),
         unseen=tuple(
             Unseen(machine, count, ns / len(found.writes))
@@ -97,16 +98,16 @@ def breakdown_of(
     return Breakdown(writes, layers, time_ns, residual, found.left_out, quality, behind, found.op)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Credit:
     """What the windows of all tops come to.
 
     ``time_ns``: of each place of the path's layers, in each of the writes. ``hidden``: ns
     that writes waited for a machine too, while they waited longer for something else.
     ``missed``: of each write, whether something of it was found on no machine.
-    ``sites``: ns that they slept for no cause that was observed, by where. ``unseen``: by machine,
-    of how many sleeps nobody was seen to end them, and their ns. ``behind``: writes,
-    their place, who was behind it (of ``names``) and ns. ``served``: of each
+    ``asleep_ns``: what they slept for no cause that was observed; ``sites``: that, by where.
+    ``unseen``: by machine, of how many sleeps nobody was seen to end them, and their ns.
+    ``behind``: writes, their place, who was behind it (of ``names``) and ns. ``served``: of each
     read, from where, -1: it is none.
     """
 
@@ -120,6 +121,7 @@ class _Credit:
     behind: Kept
     names: Names
     served: Ints
+    asleep_ns: int = 0
 
 
 def _credit(found: Prepared, jobs: int, heard: Callable[[SoFar], None]) -> _Credit:
@@ -169,7 +171,8 @@ def _add_window(credit: _Credit, one: Earned) -> None:
     number = credit.names.numbers(one.names)
     for writes, places, people, times in one.behind:
         credit.behind.extend((writes, places, number[people], times))
-    sites, unseen = one.asleep
+    asleep_ns, sites, unseen = one.asleep
+    credit.asleep_ns += asleep_ns
     credit.sites.update(sites)
     for machine, count, ns in unseen:
         credit.unseen[machine] += np.array([count, ns])

@@ -292,8 +292,9 @@ class Quality:
     may have done it, or of Ceph's library, and for what is not told. ``hidden``: by machine, ns a
     write during which it was awaited, but behind what took longer. ``sites``: where the
     unattributed time was slept, the most of it first; empty without ``--why``; ``stacks``: it was
-    recorded with that. ``unseen``: what of it was slept until a wake-up that no event tells of, by
-    machine. ``apart``: one line a machine that could not be tied to any other, and why.
+    recorded with that. ``asleep_share``: which part of that time was seen to be slept. ``unseen``:
+    what of it was slept until a wake-up that no event tells of, by machine.
+    ``apart``: one line a machine that could not be tied to any other, and why.
     ``virtual``: one line a disk that another machine serves, which was not recorded.
     ``connections``: one line each of an NFS client's that broke, or on which something was sent
     again; and of a network disk whose driver
@@ -316,6 +317,7 @@ class Quality:
     unfollowed: int = 0
     hidden: Mapping[str, float] = field(default_factory=dict)
     sites: tuple[WaitSite, ...] = ()
+    asleep_share: float = 0.0
     stacks: bool = False
     unseen: tuple[Unseen, ...] = ()
     apart: tuple[str, ...] = ()

@@ -44,7 +44,7 @@ def _unexplained(table: Table, quality: Quality) -> str:
     text = f"{_percent(table.residual.share)} is unattributed: no event explains it"
     if quality.sites:
         text += " (what it slept in is below the table)"
-    elif not quality.stacks:
+    elif not quality.stacks and quality.asleep_share >= HALF:
         text += " (--why tells what it slept in)"
     some = [(cause.share, cause) for cause in table.causes if cause.share > LITTLE]
     return f"{text}; {_listed(some)}." if some else f"{text}."
