@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from iostrata.trace.layout import END_COMMAND
 from tests.stitch.test_truth import analysed
 from tests.synthetic import O_DSYNC, Request, World, Writer
 from tests.synthetic import device as numbered
@@ -27,6 +28,7 @@ def told(cpu_ns: tuple[int, ...]) -> tuple[int | None, Sequence[str]]:
     for number, cpu in enumerate(cpu_ns):
         time_ns = 1_000 + number * (writer.now - 1_000) // max(len(cpu_ns) - 1, 1)
         world.builder.add("recorder", time_ns=time_ns, event_count=count, cpu_ns=cpu)
+    world.builder.add("end", time_ns=writer.now, reason=END_COMMAND)
     quality = analysed(world).quality
     assert quality.cost
     return quality.cost.recorder_cpu_ns, quality.damage
