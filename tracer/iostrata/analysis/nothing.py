@@ -23,14 +23,17 @@ CALLS: Final = "syscall: "
 def none_found(op: Op, left_out: Mapping[str, int], quality: Quality) -> NothingToAnalyse:
     reasons, damage = [f"{reason} ({count})" for reason, count in left_out.items()], quality.damage
     unseen = _by_library(quality)
-    if not reasons and not damage:
-        return NothingToAnalyse(
-            f"the recording holds no {NONE_OF[op]}{unseen}",
-            HAVE_IT_FOR_OTHERS
+    if not reasons:
+        hint = (
+            _damaged(damage)
+            if damage
+            else HAVE_IT_FOR_OTHERS
             if unseen
             else "pipes, sockets and terminals do not count; check that the filter names the "
-            "process",
+            "process"
         )
+        none = f"the recording holds no {NONE_OF[op]}{unseen}"
+        return NothingToAnalyse("; ".join([none, *damage]), hint)
     most = max(left_out, key=left_out.__getitem__, default="")
     return NothingToAnalyse(
         f"every {op.word} had to be left out: {'; '.join([', '.join(reasons), *damage])}{unseen}",
