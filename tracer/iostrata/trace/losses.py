@@ -141,7 +141,7 @@ def read_cut(
     why = []
     if killed:
         why.append(
-            "the recorder did not end by itself: "
+            "the recorder still runs, or was killed: "
             f"from {duration(since_ns)} on, events may be missing"
         )
     if missing > 0:
