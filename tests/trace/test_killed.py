@@ -20,6 +20,8 @@ MS = 1_000_000
 HELD_BACK = 10 * MS
 WRITTEN = 250
 COUNTED = 1000
+# In turn; of threads that each slept once.
+POINTS = {"syscall": (), "sched_resume": ("subject_tid", "off_ns")}
 
 
 @dataclass
@@ -65,8 +67,10 @@ class Recorder:
                 builder.add("clock_sample", time_ns=number)
                 builder.add("recorder", time_ns=number + 1, event_count=values[0])
         for cpu, times in there.items():
-            if times:
-                builder.extend("syscall", time_ns=times, cpu=cpu)
+            for point, fields in POINTS.items():
+                if own := times[list(POINTS).index(point) :: len(POINTS)]:
+                    told = dict.fromkeys(fields, own)
+                    builder.extend(point, time_ns=own, cpu=cpu, **told)
         return read_trace(builder.write(directory))
 
 

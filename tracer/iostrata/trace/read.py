@@ -104,12 +104,13 @@ def assemble(
 ) -> Trace:
     """What was read of a directory as a Trace. ``whole``: all of every stream was."""
     told = collect_points(metadata, streams)
-    points, contradicted = without_impossible(told)
-    facts, facts_damage = read_facts(directory / "facts")
-    cpus = metadata.env.get("machine_cpus")
     begin_ns = min((stream.begin_ns for stream in streams if stream.packet_count), default=0)
     end_ns = max((stream.end_ns for stream in streams if stream.packet_count), default=0)
-    cut = read_cut(points, streams, cpus, begin_ns) if whole else Cut()
+    cpus = metadata.env.get("machine_cpus")
+    # By the times of all events, which are the points' once those are looked at.
+    cut = read_cut(told, streams, cpus, begin_ns) if whole else Cut()
+    points, contradicted = without_impossible(told)
+    facts, facts_damage = read_facts(directory / "facts")
     refused = read_refused(points["loss"])
     return Trace(
         machine=machine,
