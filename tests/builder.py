@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -61,6 +61,16 @@ class TraceBuilder:
             {"time_ns": time_ns, "cpu": cpu, "tid": tid, **values}
         )
         return self
+
+    def recorded(self, end_ns: int, field: str, samples: Iterable[tuple[int, int]]) -> Self:
+        """By a recorder that counted all that is told until now, and ended by itself.
+
+        ``samples``: when it told what of itself.
+        """
+        count = sum(len(rows) for rows in self._rows.values())
+        for time_ns, value in samples:
+            self.add("recorder", time_ns=time_ns, event_count=count, **{field: value})
+        return self.add("end", time_ns=end_ns, reason=layout.END_COMMAND)
 
     def extend(self, point: str, **columns: ArrayLike) -> Self:
         """Many events at once; a scalar stands for all of them."""

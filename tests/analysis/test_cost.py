@@ -7,29 +7,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from iostrata.trace.layout import END_COMMAND
-from tests.stitch.test_truth import analysed
-from tests.synthetic import O_DSYNC, Request, World, Writer
-from tests.synthetic import device as numbered
+from tests.analysis.ten_seconds import SECOND, of_ten_seconds
 
-DISK = numbered(8, 0)
-SECOND = 1_000_000_000
 CANNOT_BE = "recorder: the CPU time that it tells cannot be: what it took is not known"
 
 
 def told(cpu_ns: tuple[int, ...]) -> tuple[int | None, Sequence[str]]:
     """What the recorder took, and damage, of a recording of 10 s of one CPU."""
-    world = World()
-    writer = Writer(world, 100, DISK, 1_000)
-    writer.enter()
-    writer.data(Request(device=10 * SECOND - 100_000))
-    writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
-    count = sum(len(rows) for rows in world.builder._rows.values())
-    for number, cpu in enumerate(cpu_ns):
-        time_ns = 1_000 + number * (writer.now - 1_000) // max(len(cpu_ns) - 1, 1)
-        world.builder.add("recorder", time_ns=time_ns, event_count=count, cpu_ns=cpu)
-    world.builder.add("end", time_ns=writer.now, reason=END_COMMAND)
-    quality = analysed(world).quality
+    quality = of_ten_seconds("cpu_ns", cpu_ns)
     assert quality.cost
     return quality.cost.recorder_cpu_ns, quality.damage
 

@@ -7,26 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from iostrata.trace.layout import END_COMMAND
+from tests.analysis.ten_seconds import SECOND, of_ten_seconds
 from tests.chain import Chain
 from tests.stitch.test_chain import analysed as analysed_of
 from tests.stitch.test_chain import without_a_cpu
-from tests.stitch.test_truth import analysed
-from tests.synthetic import O_DSYNC, Request, World, Writer
-from tests.synthetic import device as numbered
-
-DISK = numbered(8, 0)
-SECOND = 1_000_000_000
 
 
 def test_what_the_host_says_stands_beside_it(tmp_path: Path) -> None:
     """30 writes, in each of which the virtual CPU waits for 50 us."""
     chain = Chain()
     until = without_a_cpu(chain)
-    count = sum(len(rows) for rows in chain.guest.builder._rows.values())
-    for time_ns, stolen in ((900_000, 7_000), (until[-1] + 500_000, 1_507_000)):
-        chain.guest.builder.add("recorder", time_ns=time_ns, event_count=count, stolen_ns=stolen)
-    chain.guest.builder.add("end", time_ns=until[-1] + 500_000, reason=END_COMMAND)
+    samples = ((900_000, 7_000), (until[-1] + 500_000, 1_507_000))
+    chain.guest.builder.recorded(until[-1] + 500_000, "stolen_ns", samples)
     lines = analysed_of(chain, tmp_path).quality.virtual
     (line,) = (line for line in lines if "steal" in line)
     assert line.startswith("guest: a hypervisor gave 1.50 ms of its CPUs' time")
@@ -36,18 +28,7 @@ def test_what_the_host_says_stands_beside_it(tmp_path: Path) -> None:
 
 
 def told(stolen_ns: tuple[int, ...]) -> tuple[str, ...]:
-    """Of a recording of 10 s."""
-    world = World()
-    writer = Writer(world, 100, DISK, 1_000)
-    writer.enter()
-    writer.data(Request(device=10 * SECOND - 100_000))
-    writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
-    count = sum(len(rows) for rows in world.builder._rows.values())
-    for number, stolen in enumerate(stolen_ns):
-        time_ns = 1_000 + number * (writer.now - 1_000) // max(len(stolen_ns) - 1, 1)
-        world.builder.add("recorder", time_ns=time_ns, event_count=count, stolen_ns=stolen)
-    world.builder.add("end", time_ns=writer.now, reason=END_COMMAND)
-    return analysed(world).quality.virtual
+    return of_ten_seconds("stolen_ns", stolen_ns).virtual
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from iostrata.analysis import analyse
 from iostrata.attribute import summarise
 from iostrata.model import Breakdown
 from iostrata.recording import open_recording
-from iostrata.trace.layout import END_COMMAND, THREAD_DAEMON
+from iostrata.trace.layout import THREAD_DAEMON
 from tests.stitch.test_truth import accounts, conserves
 from tests.synthetic import O_DSYNC, Clock, Request, World, Writer, clock, device
 
@@ -242,10 +242,8 @@ def test_what_its_host_took_of_its_cpus_its_daemon_does_not_tell(tmp_path: Path)
     pair = Pair()
     for _ in range(20):
         pair.durable_write(0, 30_000, None)
-    count = sum(len(rows) for rows in pair.guest.builder._rows.values())
-    for time_ns, stolen_ns in ((900_000, 7_000), (pair.apps[0].now, 907_000)):
-        pair.guest.builder.add("recorder", time_ns=time_ns, event_count=count, stolen_ns=stolen_ns)
-    pair.guest.builder.add("end", time_ns=pair.apps[0].now, reason=END_COMMAND)
+    samples = ((900_000, 7_000), (pair.apps[0].now, 907_000))
+    pair.guest.builder.recorded(pair.apps[0].now, "stolen_ns", samples)
     (line,) = pair.analysed(tmp_path).quality.virtual
     assert line.startswith("guest: a hypervisor gave 900 us of its CPUs' time")
     assert line.endswith("in whatever row was at work then")

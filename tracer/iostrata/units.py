@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers to text, the same everywhere."""
+"""Numbers and lists to text, the same everywhere."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+NAMED: Final = 3
 
 
 def duration(ns: float) -> str:
@@ -23,6 +28,12 @@ def significant(value: float) -> str:
 def plural(noun: str) -> str:
     """``flushes``, ``requests``."""
     return f"{noun}es" if noun.endswith("sh") else f"{noun}s"
+
+
+def few(names: Sequence[str]) -> str:
+    """``a, b, c and 4 more``."""
+    some, more = ", ".join(names[:NAMED]), len(names) - NAMED
+    return f"{some} and {more} more" if more > 0 else some
 
 
 def size(size_bytes: float) -> str:

@@ -25,24 +25,28 @@ class Audits:
     """Those of all windows, as they come: what several of them saw is kept once.
 
     Windows overlap: where much is under way at once, each sees most of its neighbours'.
-    ``beyond``: by machine, how many waits were behind more others than are followed.
     """
 
     def __init__(self, audits: Sequence[Audit] = ()) -> None:
         self._parts: list[Audit] = []
         self._rows, self._most = 0, FEW_ROWS
-        self.beyond: Counter[str] = Counter()
         self.extend(audits)
 
     def extend(self, audits: Sequence[Audit]) -> None:
         self._parts.extend(audits)
-        for audit in audits:
-            self.beyond[audit.machine] += audit.beyond
         self._rows += _rows(audits)
         if self._rows > self._most:
             self._parts = [replace(one, used=_once(one.used)) for one in self.fold()]
             self._rows = _rows(self._parts)
             self._most = self._rows + max(FEW_ROWS, self._rows)
+
+    @property
+    def beyond(self) -> Counter[str]:
+        """By machine, how many waits were behind more others than are followed."""
+        found: Counter[str] = Counter()
+        for one in self._parts:
+            found[one.machine] += one.beyond
+        return found
 
     def fold(self) -> Sequence[Audit]:
         """One of each machine; ``used`` may have some twice."""

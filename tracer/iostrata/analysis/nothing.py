@@ -16,6 +16,9 @@ NONE_OF: Final = {Op.READ: "read of a file", Op.DIRECT: "read or write with O_DI
 HAVE_IT_FOR_OTHERS: Final = (
     "have it write to a file, on a disk that the kernel's rbd, rbd-nbd or a virtual machine has"
 )
+NO_FILE: Final = (
+    "pipes, sockets and terminals do not count; check that the filter names the process"
+)
 CALLS: Final = "syscall: "
 """How what was not observed of system calls begins: without them there is no write."""
 
@@ -24,16 +27,9 @@ def none_found(op: Op, left_out: Mapping[str, int], quality: Quality) -> Nothing
     reasons, damage = [f"{reason} ({count})" for reason, count in left_out.items()], quality.damage
     unseen = _by_library(quality)
     if not reasons:
-        hint = (
-            _damaged(damage)
-            if damage
-            else HAVE_IT_FOR_OTHERS
-            if unseen
-            else "pipes, sockets and terminals do not count; check that the filter names the "
-            "process"
-        )
         none = f"the recording holds no {NONE_OF[op]}{unseen}"
-        return NothingToAnalyse("; ".join([none, *damage]), hint)
+        hint = HAVE_IT_FOR_OTHERS if unseen else NO_FILE
+        return NothingToAnalyse("; ".join([none, *damage]), _damaged(damage) if damage else hint)
     most = max(left_out, key=left_out.__getitem__, default="")
     return NothingToAnalyse(
         f"every {op.word} had to be left out: {'; '.join([', '.join(reasons), *damage])}{unseen}",

@@ -46,7 +46,7 @@ from iostrata.trace.layout import (
     UNSEEN_SYNC,
     UNSEEN_UNDECIDED,
 )
-from iostrata.units import duration
+from iostrata.units import duration, few
 
 # What these write to is another file system, whose sync is seen; or nobody mounted it.
 NO_SYNC_OF_ITS_OWN: Final = frozenset({"overlay", "unknown", "ext2", "ext3"})
@@ -56,15 +56,14 @@ UNSURE_NS: Final = 1_000_000_000
 """CPU time is not asked for at the instant that is told."""
 LOOP_MAJOR: Final = 7
 UNTRUE_COST: Final = "recorder: the CPU time that it tells cannot be: what it took is not known"
-MOST_PASSING, FEW_PASSING = 8, 3
-"""Disks that are told of one by one; and how many are named, of more."""
+MOST_PASSING: Final = 8
+"""Disks that are told of one by one."""
 ELSEWHERE: Final = frozenset({"9p", "ceph", "cifs", "fuse", "fuseblk", "nfs", "nfs4", "virtiofs"})
 """File systems that are on no disk of their machine's."""
 KERNEL_ERRORS: Final = range(-4095, 0)
 WITHOUT_CALLS: Final = {
     prefix: each.without for each in VISIBILITY if each.calls for prefix in each.prefixes
 }
-MOST_NAMES: Final = 3
 # What may be in a row that holds less of the time is not worth a line.
 OF_NOTE: Final = 0.02
 
@@ -308,8 +307,7 @@ def _passing_disks(trace: Trace) -> Iterator[NotObserved]:
     names = [trace.facts.device_name(key) for key in sorted(seen - known - {0})]
     what = "came and went meanwhile: what {} on, if anything, is not known"
     if len(names) > MOST_PASSING:
-        some = f"{', '.join(names[:FEW_PASSING])} and {len(names) - FEW_PASSING} more"
-        yield NotObserved(f"below {some}", f"they {what.format('they lie')}", "device")
+        yield NotObserved(f"below {few(names)}", f"they {what.format('they lie')}", "device")
         return
     for name in names:
         yield NotObserved(f"below {name}", f"it {what.format('it lies')}", "device")
@@ -450,10 +448,8 @@ def _not_attached(trace: Trace, path: Path) -> Iterator[NotObserved]:
 def _unknown_events(trace: Trace) -> Iterator[NotObserved]:
     """Of another version's points; or metadata is not what was recorded."""
     if trace.unknown:
-        names = ", ".join(shown(name) for name in list(trace.unknown)[:MOST_NAMES])
-        more = f" and {left} more" if (left := len(trace.unknown) - MOST_NAMES) > 0 else ""
         what = f"this version knows nothing of their events ({sum(trace.unknown.values())})"
-        yield NotObserved(names + more, what, "the layers around it")
+        yield NotObserved(few([*map(shown, trace.unknown)]), what, "the layers around it")
 
 
 def _idle_layers(trace: Trace, path: Path) -> set[str]:

@@ -17,7 +17,7 @@ from iostrata.errors import PermissionDenied
 from iostrata.foreign import shown
 from iostrata.record import BUYS, Carried, Diagnosis, Disk, Probe, Verdict, diagnose
 from iostrata.report import cut, labelled, wrapped
-from iostrata.units import duration
+from iostrata.units import duration, few
 
 
 def doctor(
@@ -82,8 +82,8 @@ def lines(found: Diagnosis, width: int) -> Iterator[str]:
 
 def _layer(verdict: Verdict, width: int) -> Iterator[str]:
     points = [point for probe in verdict.working for point in probe.points]
-    shown = ", ".join(points[:3]) + (f" and {len(points) - 3} more" if len(points) > 3 else "")
-    yield from wrapped(f"{verdict.visibility.name:<12}{verdict.seen:<11}{shown}", width, 23)
+    row = f"{verdict.visibility.name:<12}{verdict.seen:<11}{few(points)}"
+    yield from wrapped(row, width, 23)
     if verdict.seen == "absent":
         yield from labelled("", [verdict.visibility.absent], width)
         return

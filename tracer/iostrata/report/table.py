@@ -14,6 +14,7 @@ from iostrata.report import listing, matrix, quality, spread, tail, verdict, who
 from iostrata.report.bars import bar
 from iostrata.report.quantity import Unit, cut, share, unit_for
 from iostrata.report.sections import name_width, sections, subtotal_of
+from iostrata.units import few
 
 SHARE_WIDTH: Final = 7
 FIGURE_WIDTH: Final = 8
@@ -95,19 +96,14 @@ def headline(summary: Summary, width: int) -> list[str]:
     by_library = bool(methods) and all(method.startswith("librbd:") for method in methods)
     for column, word in (("process", "by"), ("file_system", "on"), ("device", "to")):
         if of.get(column) and not (by_library and column != "process"):
-            who += f" {word} {_names(tuple(of[column]))}"
+            who += f" {word} {few(tuple(of[column]))}"
     if by_library:
         who += " to disks of Ceph by its library"
-    sizes = _names(tuple(of.get("size", ())))
+    sizes = few(tuple(of.get("size", ())))
     if sizes and summary.quality.partial_syncs:
         sizes = f"at least {sizes}"
-    how = "; ".join(filter(None, (_names(methods), sizes)))
+    how = "; ".join(filter(None, (few(methods), sizes)))
     return [*quality.wrapped(who, width), *quality.wrapped(how, width)]
-
-
-def _names(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:3])
-    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
 
 
 def _main(summary: Summary, width: int, blocks: bool, with_who: bool) -> Iterator[Text]:

@@ -20,7 +20,7 @@ def read_stream(
     uuid: bytes,
     expected: Expected = ANYTHING,
     kept_bytes: int = 0,
-    grows: bool = False,
+    grows: bool = True,
 ) -> Stream:
     """``grows``: it may be recorded to. OSError if the file cannot be read, RecordingError if it
     was changed meanwhile; what is wrong inside it becomes damage."""
