@@ -200,6 +200,15 @@ def test_a_standard_stream_may_be_closed(closed: str, status: int, tmp_path: Pat
     assert table.read_text().startswith("grouped_by,")
 
 
+def test_a_table_for_a_closed_standard_output_is_an_error() -> None:
+    command = 'exec "$0" -m iostrata export "$1" --csv - >&-'
+    done = subprocess.run(
+        ["sh", "-c", command, sys.executable, str(RECORDINGS / "four_methods")],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "iostrata: /dev/stdout: Bad file descriptor\n")
+
+
 def test_little_is_loaded_before_ctrl_c_is_seen_to() -> None:
     """What takes a moment would be interrupted with a traceback."""
     program = """

@@ -9,7 +9,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -59,6 +59,8 @@ def replacing(path: Path) -> Iterator[Path]:
     if str(path) == "-":
         path = STDOUT
     try:
+        if path == STDOUT:
+            _check_stdout()
         with _copied() if path == STDOUT and _is_file() else _part_of(path) as part:
             yield part
     except OSError as error:
@@ -66,6 +68,12 @@ def replacing(path: Path) -> Iterator[Path]:
         if not error.filename or Path(str(error.filename)).parent == path.parent:
             error.filename = str(path)
         raise
+
+
+def _check_stdout() -> None:
+    """OSError where it is closed: by its name, what stands in for it would take all."""
+    with suppress(ValueError):
+        os.write(sys.stdout.fileno(), b"")
 
 
 def _is_file() -> bool:
