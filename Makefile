@@ -41,7 +41,7 @@ LAB_PACKAGES := $(TEST_PACKAGES) busybox-static cpio iproute2 kmod nfs-common \
 KERNEL_PACKAGES := $(LAB_PACKAGES) $(CROSS_PACKAGES) qemu-system-arm
 DATABASE_PACKAGES := $(TEST_PACKAGES) default-jdk-headless etcd-server golang-go iproute2 \
 	mariadb-client-core mariadb-server-core nodejs postgresql python3-lmdb redis-tools \
-	rocksdb-tools sysbench
+	rocksdb-tools rsync sysbench
 DISTRIBUTION_PACKAGES := $(BUILD_PACKAGES) debian-archive-keyring debootstrap git
 DIST_PACKAGES := $(DISTRIBUTION_PACKAGES) podman rpm runc util-linux
 

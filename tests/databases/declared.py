@@ -179,6 +179,36 @@ def _lmdb(mode: str) -> Program:
     return Program(f"lmdb-{mode}", (), command, account=account)
 
 
+# Each call is told to be durable, or one sync follows all of them.
+DD: Final = Program(
+    "dd",
+    (),
+    run="dd if=/dev/zero of=a bs=1M count=40 oflag=dsync\n"
+    "dd if=/dev/zero of=b bs=4M count=10 oflag=direct,sync\n"
+    "dd if=/dev/zero of=c bs=1M count=100 conv=fsync\n"
+    "dd if=/dev/zero of=d bs=512 count=300 oflag=sync",
+    account=lambda _: Account(40 + 10 + 1 + 300),
+)
+
+COPIES: Final = 300
+RSYNC: Final = Program(
+    "rsync",
+    ("rsync",),
+    prepare=f"mkdir from\nfor i in $(seq {COPIES}); do\n"
+    "head -c $((i * 1000)) /dev/urandom >from/$i; done",
+    run="rsync -a --fsync from/ to/",
+    account=lambda _: Account(COPIES, files="to/*"),
+)
+
+GIT: Final = Program(
+    "git",
+    ("git",),
+    run="git init -q repository\ncd repository\ngit config user.email a@b\n"
+    "git config user.name a\ngit config core.fsync all\ngit config gc.auto 0\n"
+    "for i in $(seq 60); do echo $i >file$i; git add file$i; git commit -q -m $i; done",
+)
+
+
 def _appended(said: str) -> Account:
     return Account(int(_number(r"^appended (\d+)", said)))
 
@@ -240,6 +270,9 @@ PROGRAMS: Final = (
     ROCKSDB,
     _lmdb("file"),
     _lmdb("writemap"),
+    DD,
+    RSYNC,
+    GIT,
     *_appenders(),
     _fio("buffered", *FOUR, "--fdatasync=1"),
     _fio("direct", *FOUR, "--direct=1", "--fdatasync=1"),
