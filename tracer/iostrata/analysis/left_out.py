@@ -18,6 +18,7 @@ from iostrata.stitch import (
     UNCOLLECTED,
     UNFINISHED,
     Operations,
+    Pieces,
     Transfers,
     Units,
     commits_of,
@@ -108,6 +109,18 @@ def _touched(graph: Graph, trace: Trace, begin_ns: Ints, end_ns: Ints) -> NDArra
     for one, begin, end in below(graph, trace, begin_ns, end_ns, widened=True):
         touched |= one.losses.touch(_since(one, begin) if len(one.losses) else begin, end)
     return touched
+
+
+def sides_of(graph: Graph, trace: Trace, pieces: Pieces) -> Ints | None:
+    """Of each of a machine's pieces, how many losses had begun before it, there and on those below;
+    None: there were none at all. What began with one number, and none touches, is between two.
+    """
+    begun = [
+        one.losses.begun_by(begin)
+        for one, begin, _ in below(graph, trace, pieces.begin_ns, pieces.end_ns, widened=True)
+        if len(one.losses)
+    ]
+    return np.sum(begun, axis=0) if begun else None
 
 
 def _since(trace: Trace, begin_ns: Ints) -> Ints:

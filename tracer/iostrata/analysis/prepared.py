@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.analysis.heap import give_back, keep_memory
-from iostrata.analysis.left_out import NO_DISK, ROOM, THEIR_OWN, for_others, left_out_of
+from iostrata.analysis.left_out import NO_DISK, ROOM, THEIR_OWN, for_others, left_out_of, sides_of
 from iostrata.analysis.names import names_of
 from iostrata.analysis.nothing import no_write_found, none_found
 from iostrata.analysis.path import Path, path_of
@@ -37,7 +37,8 @@ HOST: Final = "host"
 class Top:
     """A machine's writes. ``kept``: rows of its ``units``, so many, to analyse, by begin time.
 
-    ``first``: row of the first of them in the ``Writes`` of all tops.
+    ``first``: row of the first of them in the ``Writes`` of all tops. ``sides``: of each piece, on
+    which side of the losses it began; None: there are none.
     """
 
     node: Node
@@ -45,6 +46,7 @@ class Top:
     units: int
     kept: Ints
     first: int
+    sides: Ints | None
 
     @property
     def trace(self) -> Trace:
@@ -53,7 +55,7 @@ class Top:
     @cached_property
     def windows(self) -> tuple[Ints, ...]:
         """The rows of the pieces that are stitched together, in order of time."""
-        return tuple(windows(self.pieces))
+        return tuple(windows(self.pieces, self.sides))
 
     def units_of(self, rows: Ints) -> Ints:
         """The units of those rows of the ``Writes`` that are this top's."""
@@ -137,7 +139,8 @@ def prepare(recording: Recording, op: Op = Op.SYNC, jobs: int = 1) -> Prepared:
         left_out.update(reasons)
         if not len(rows):
             continue
-        kept.append(Top(top.node, top.pieces, len(top.units), rows, count))
+        sides = sides_of(graph, top.trace, top.pieces)
+        kept.append(Top(top.node, top.pieces, len(top.units), rows, count, sides))
         writes.append(_writes_of(top, rows, graph))
         count += len(rows)
         if op is Op.SYNC:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata import native
-from iostrata.columns import AsOf, Ints, at, distinct
+from iostrata.columns import AsOf, Ints, at, distinct, order_of
 from iostrata.stitch.window import Columns, Window
 
 OPERATION_MASK: Final = 0xFF
@@ -27,6 +27,9 @@ OP_READ: Final = 0
 OP_WRITE: Final = 1
 OP_FLUSH: Final = 2
 OP_DISCARD: Final = 3
+
+ISSUED: Final = ("request_key", "size_bytes")
+"""What tells of those that were issued, besides when, with which completions they ended."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +89,7 @@ def requests_of(window: Window) -> tuple[Requests, Columns]:
         *_who(window, "block_rq_complete"),
     )  # fmt: skip
     back = window.columns("block_rq_requeue", "request_key")
-    pair = _paired if native.LIBRARY is None else _paired_in_c
-    completion, complete, returned = pair(issued, done, back)
+    completion, complete, returned = _ended(window, issued, done, back)
     key, issue, size = issued["request_key"], issued["time_ns"], issued["size_bytes"]
     left, kept = np.flatnonzero(complete < 0), _kept(complete >= 0)
     operation = issued["flags"] & OPERATION_MASK
@@ -110,6 +112,32 @@ def requests_of(window: Window) -> tuple[Requests, Columns]:
         disks=distinct(np.concatenate([distinct(issued["dev"]), distinct(done["dev"])])),
         unended=Unended(issued["dev"][left], issued["sector"][left], size[left], issue[left]),
     ), done
+
+
+def _ended(
+    window: Window, issued: Columns, done: Columns, back: Columns
+) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+    """As ``_paired``. What ended behind a loss that began after it was issued may have ended before
+    that, and be another by then: as if its pointer was used again where the loss begins.
+    """
+    pair = _paired if native.LIBRARY is None else _paired_in_c
+    found = pair(issued, done, back)
+    if not len(window.trace.losses):
+        return found
+    lost = window.trace.losses.next(issued["time_ns"])
+    again = np.flatnonzero(found[1] >= lost)
+    if not len(again):
+        return found
+    every = {name: np.append(issued[name], issued[name][again]) for name in ISSUED}
+    every["time_ns"] = np.append(issued["time_ns"], lost[again])
+    order = order_of(every["time_ns"])
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    own = place[: len(lost)]
+    completion, complete, returned = pair(
+        {name: column[order] for name, column in every.items()}, done, back
+    )
+    return completion[own], complete[own], returned[own]
 
 
 def _kept(some: NDArray[np.bool_]) -> slice | Ints:

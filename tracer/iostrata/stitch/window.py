@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from iostrata.columns import Ints, in_order, order_of
+from iostrata.columns import NEVER, Ints, in_order, order_of
 from iostrata.stitch.calls import Pieces, Reads
 from iostrata.stitch.journal import Commits
 from iostrata.trace import Trace
@@ -112,15 +112,19 @@ def whole(trace: Trace) -> Window:
     return Window(trace, NO_PIECES, NO_COMMITS, 0, np.iinfo(np.int64).max - 1, _made=made)
 
 
-def windows(pieces: Pieces) -> Iterator[Ints]:
-    """The rows of the pieces in each window."""
+def windows(pieces: Pieces, sides: Ints | None = None) -> Iterator[Ints]:
+    """The rows of the pieces in each window: all of one of the ``sides``, if any are told."""
     order = order_of(pieces.begin_ns)
     begins, first = pieces.begin_ns[order], 0
     rooms = np.cumsum(_rooms(pieces, order))
-    while first < len(order):
-        last = _last(begins, pieces.end_ns, order, first, rooms)
-        yield order[first:last]
-        first = last
+    ends = [len(order)]
+    if sides is not None:
+        ends = [*(np.flatnonzero(np.diff(sides[order])) + 1).tolist(), *ends]
+    for end in ends:
+        while first < end:
+            last = min(_last(begins, pieces.end_ns, order, first, rooms), end)
+            yield order[first:last]
+            first = last
 
 
 def _rooms(pieces: Pieces, order: Ints) -> Ints:
@@ -146,7 +150,8 @@ def window_of(
     """The window of some pieces. ``beside``: all of their machine's, of which these are some.
 
     It reaches so far that whatever was in flight when one of them began has its other edge, too:
-    see ``_margins``; and as far as the commits that do so.
+    see ``_margins``; and as far as the commits that do so. But not to what is behind a loss that
+    touches none of them: what has a pointer, or is a thread's, there is not what had it here.
     """
     begin, end = int(pieces.begin_ns.min()), int(pieces.end_ns.max())
     longest = int((pieces.end_ns - pieces.begin_ns).max())
@@ -154,12 +159,15 @@ def window_of(
     margin = MARGIN_NS + (reads.reach_ns if reads else 0)
     reaching = (commits.end_ns >= begin) & (commits.begin_ns <= end)
     inside = commits.rows(np.flatnonzero(reaching))
+    since, until = 0, NEVER
+    if len(trace.losses):
+        since, until = trace.losses.around(pieces.begin_ns, pieces.end_ns)
     return Window(
         trace,
         pieces,
         inside,
-        max(min(begin - before - margin, int(inside.begin_ns.min(initial=begin))), 0),
-        max(end + behind + margin, int(inside.end_ns.max(initial=end))),
+        max(min(begin - before - margin, int(inside.begin_ns.min(initial=begin))), since),
+        min(max(end + behind + margin, int(inside.end_ns.max(initial=end))), until),
         floor,
         reads,
     )

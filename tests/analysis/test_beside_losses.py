@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What no loss touches is as it would be without that loss: the same writes, the same times.
+
+A pointer that is used again while events are lost is another's behind that.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from iostrata import native
+from iostrata.analysis import analyse, prepare
+from iostrata.columns import NEVER
+from iostrata.errors import NothingToAnalyse
+from iostrata.model import Breakdown
+from iostrata.recording import open_recording
+from iostrata.stitch import requests_of, whole
+from tests.stitch.test_account import analysed
+from tests.synthetic import World
+from tests.test_recorded import NAMES, RECORDINGS
+
+DAMAGES = 6
+# A packet of theirs is all that a CPU had, and all writes are of commits.
+TOUCHED = {"loop_on_ext4", "xfs_log"}
+# How far clocks are apart is known by less: what one direction has less, the other has more.
+ONE_WAY = {"network.there": "network", "network.back": "network"}
+
+Rows = dict[tuple[int, int], dict[str, int]]
+
+
+def rows_of(found: Breakdown) -> Rows:
+    """Of each write, by thread and begin, what each of its layers held; ns."""
+    every: Rows = {}
+    writes = found.writes
+    names = [f"{one.machine} {ONE_WAY.get(one.row, one.row)}" for one in found.layers]
+    for row, whose in enumerate(zip(writes.tid.tolist(), writes.begin_ns.tolist(), strict=True)):
+        held = every[whose] = {"": int(found.residual_ns[row])}
+        for name, time_ns in zip(names, found.time_ns[:, row].tolist(), strict=True):
+            if time_ns:
+                held[name] = held.get(name, 0) + time_ns
+    return every
+
+
+def damage(directory: Path, seed: int) -> None:
+    """Some bits of its events are others."""
+    draw = random.Random(seed)
+    streams = sorted(path for path in directory.rglob("cpu_*") if path.stat().st_size)
+    for stream in draw.choices(streams, k=1 + seed % 3):
+        data = bytearray(stream.read_bytes())
+        data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+        stream.write_bytes(data)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_left_of_a_damaged_recording_is_as_in_the_whole_one(
+    name: str, tmp_path: Path
+) -> None:
+    every = rows_of(analyse(open_recording(RECORDINGS / name)))
+    compared = 0
+    for seed in range(DAMAGES):
+        copy = tmp_path / str(seed)
+        shutil.copytree(RECORDINGS / name, copy)
+        damage(copy, seed)
+        try:
+            left = rows_of(analyse(open_recording(copy)))
+        except NothingToAnalyse:
+            continue
+        # Where nothing of a workload is left, there may be what was made for it.
+        if left.keys() & every.keys():
+            assert left == {whose: every[whose] for whose in left}
+            compared += len(left)
+    assert bool(compared) != (name in TOUCHED)
+
+
+KEY, REQUEST = 0x70, 0x90
+
+
+def two_uses(*, lost: bool, silent: bool = False) -> World:
+    """Two writes with one pointer of a bio and of a request, the second one's begin lost or not.
+
+    ``silent``: nor was the first one's end seen.
+    """
+    world = World()
+    world.builder.packet_events = 1
+    world.target(100)
+    for number, begin in enumerate((1_000_000, 50_000_000)):
+        block = {"bio_key": KEY, "dev": 8 << 20, "sector": 4096, "size_bytes": 8192}
+        world.deaf_to = "*" if number and lost else ""
+        world.emit("block_bio_queue", begin + 1_000, 100, flags=1, **block)
+        world.emit("block_rq_issue", begin + 2_000, 100, request_key=REQUEST, flags=1, **block)
+        if number and lost:
+            world.builder.refuse("block_bio_queue", time_ns=begin + 1_000, cpu=0)
+            world.builder.refuse("block_rq_issue", time_ns=begin + 2_000, cpu=0)
+        world.deaf_to = "*" if silent and not number else ""
+        world.emit("block_rq_complete", begin + 20_000, 1, request_key=REQUEST, bio_key=KEY,
+                   dev=8 << 20, size_bytes=8192)  # fmt: skip
+        # It waits for a CPU for much longer than for the disk.
+        world.emit("sched_resume", begin + 90_000, 0, off_ns=begin + 3_000, wake_ns=begin + 22_000,
+                   waker_tid=1, state=2, subject_tid=100, waker_context=2)  # fmt: skip
+        world.deaf_to = ""
+        world.emit("syscall", begin + 100_000, 100, enter_ns=begin, tgid=100, dev=8 << 20, inode=7,
+                   call=2, open_flags=0o10000, size_bytes=8192, result=8192)  # fmt: skip
+        # What is lost is behind this.
+        world.target(104, begin + 200_000)
+    return world
+
+
+def test_a_pointer_that_is_used_again_in_a_loss_is_another_s_behind_it() -> None:
+    first = {"local wakeup.runqueue": 68_000, "local device.data": 18_000}
+    for lost in (False, True):
+        found = analysed(two_uses(lost=lost))
+        assert len(found.writes) == 2 - lost
+        (own, *_) = rows_of(found).values()
+        assert first.items() <= own.items()
+
+
+@pytest.mark.parametrize("in_c", [True, False])
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_request_does_not_end_behind_a_loss_that_began_after_it(
+    *, in_c: bool, silent: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of all of a trace, as of what one machine asks another for."""
+    if not in_c:
+        monkeypatch.setattr(native, "LIBRARY", None)
+    elif native.LIBRARY is None:
+        pytest.skip("the library is not built here")
+    two_uses(lost=True, silent=silent).builder.write(tmp_path / "local")
+    requests, _ = requests_of(whole(open_recording(tmp_path / "local").traces()[0]))
+    took = (requests.complete_ns - requests.issue_ns).tolist()
+    assert took == ([] if silent else [18_000])
+
+
+def test_a_window_is_on_one_side_of_each_loss(tmp_path: Path) -> None:
+    two_uses(lost=True).builder.write(tmp_path / "local")
+    (top,) = prepare(open_recording(tmp_path / "local")).tops
+    assert [rows.tolist() for rows in top.windows] == [[0], [1]]
+    losses = top.trace.losses
+    begins, ends = top.pieces.begin_ns, top.pieces.end_ns
+    assert losses.begun_by(begins).tolist() == [0, 1]
+    assert losses.next(begins)[0] == losses.begin_ns[0] - 1
+    since, until = losses.around(begins[:1], ends[:1])
+    assert since == 0
+    assert ends[0] < until <= losses.begin_ns[0]
+    assert losses.around(np.array([0]), np.array([1 << 50])) == (0, NEVER)
