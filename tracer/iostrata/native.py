@@ -42,6 +42,12 @@ _OF_OPERATIONS: Final = (
     "begin_ns", "end_ns", "effect_ns", "tid", "tgid", "device_key", "inode", "offset_bytes",
     "size_bytes", "method", "scope", "failed",
 )  # fmt: skip
+_OF_UNITS: Final = ("end_ns", "tid", "tgid", "device_key", "inode", "engine")
+_OF_FIRST: Final = ("begin_ns", "offset_bytes")
+_OF_PIECES: Final = ("tid", "begin_ns", "end_ns", "device_key", "request_key")
+_COUNTED: Final = ("latency_ns", "size_bytes", "durable_writes", "pieces", "method", "since_ns")
+_FEWEST_BITS: Final = 12
+_MORE_BITS: Final = 3
 _LANE_BYTES: Final = 16
 _FOLDED_BYTES: Final = 64
 _NOTHING: Final = np.zeros(0, np.int64)
@@ -51,6 +57,7 @@ FEW_WAITS: Final = 1024
 
 # Of each function, what it takes: a: an array, n: a number, u: one without a sign.
 _FUNCTIONS: Final = {
+    "account": "aaaa",
     "among": "ananaanuaa",
     "add_narrow": "anaan",
     "as_of_after": "aaanaaanaanua",
@@ -76,6 +83,7 @@ _FUNCTIONS: Final = {
     "lookup_make": "aaanaa",
     "marked": "anan",
     "merge": "aanaaa",
+    "numbered": "annaa",
     "once": "aaaaananua",
     "operations_of": "aaa",
     "order_by": "annaaa",
@@ -947,9 +955,11 @@ def durable(
     own = [min(count, most * agents) for count, most in zip(scopes.tolist(), any_of, strict=True)]
     tables = [_slots(count) for count in (*any_of, *own)]
     goes = (*np.empty((2, writes), np.int64), *np.zeros((3, synced), np.int64))
-    *whole, scope = made
-    columns: list[NDArray[Any]] = [*map(_ints, whole), np.ascontiguousarray(scope, np.int8)]
-    effect_ns, end_ns = columns[:2]
+    effect_ns, end_ns, *others, scope = made
+    columns = [
+        _ints(effect_ns), _ints(end_ns), *(part for one in others for part in _column(one)),
+        np.ascontiguousarray(scope, np.int8),
+    ]  # fmt: skip
     some = [_ints(plain), _ints(syncs)]
     orders = [_order(effect_ns[plain]), _order(effect_ns[syncs]), _order(end_ns[syncs])]
     _call(
@@ -959,6 +969,75 @@ def durable(
         words(*goes),
     )  # fmt: skip
     return goes
+
+
+def account(
+    done: Mapping[str, NDArray[Any]], caller: Ints, synced: Sequence[Ints], count: int
+) -> tuple[dict[str, NDArray[Any]], dict[str, Ints]]:
+    """The columns of ``Units``, of which there are so many, and of ``Pieces``.
+
+    ``done``: those of ``Operations``; ``caller``, ``synced`` (``size_bytes``, ``count`` and
+    ``since_ns``): of a ``Durability`` of these.
+    """
+    pieces = count + int(np.count_nonzero(caller >= 0))
+    codes = [np.ascontiguousarray(done[name], np.int8) for name in ("method", "scope")]
+    failed = np.ascontiguousarray(done["failed"], np.bool_)
+    told = [part for name in ("begin_ns", "end_ns", "size_bytes") for part in _column(done[name])]
+    own, first, copied = (
+        _Copied(done, names, rows)
+        for names, rows in ((_OF_UNITS, count), (_OF_FIRST, count), (_OF_PIECES, pieces))
+    )
+    unit, counted = np.empty(pieces, np.int64), np.empty((len(_COUNTED), count), np.int64)
+    fails, syncs = np.empty(count, np.bool_), [_ints(column) for column in synced]
+    unit_of, following = np.empty(len(syncs[0]), np.int64), np.empty(count, np.int64)
+    _call(
+        "account", words(*told, *codes, failed, len(failed)),
+        words(_ints(caller), len(caller), *syncs, unit_of, len(unit_of)),
+        words(*counted, fails, following, *own.words, *first.words, count),
+        words(unit, *copied.words, pieces),
+    )  # fmt: skip
+    units = dict(zip(_COUNTED, counted, strict=True)) | own.columns | first.columns
+    return {**units, "failed": fails}, {"unit": unit} | copied.columns
+
+
+class _Copied:
+    """Room for columns that C copies, but for those of one number: they stay that."""
+
+    def __init__(self, given: Mapping[str, Ints], names: Sequence[str], rows: int) -> None:
+        self.columns: dict[str, Ints] = {}
+        self._kept: list[NDArray[Any] | int] = []
+        for name in names:
+            column, step = _column(given[name])
+            if step:
+                self.columns[name] = np.empty(rows, np.int64)
+                self._kept += column, self.columns[name]
+            else:
+                self.columns[name] = np.broadcast_to(column[0], rows)
+        self._table = words(*self._kept)
+
+    @property
+    def words(self) -> tuple[NDArray[Any] | int, ...]:
+        """As C has it."""
+        return self._table, len(self._kept) // 2
+
+
+def numbered(columns: Sequence[Ints]) -> Ints:
+    """The same number for rows that are alike in all of some columns; from 0 on."""
+    given, bits = [_ints(column) for column in columns], _FEWEST_BITS
+    rows = len(given[0])
+    found = np.empty(rows, np.int64)
+    # Mostly they are few.
+    while True:
+        slot_row = np.empty(1 << bits, np.int32)
+        keys = words(0, slot_row, bits, _SEED)
+        if _call("numbered", words(*given), len(given), rows, keys, found) != _TOO_MANY:
+            return found
+        bits += _MORE_BITS
+
+
+def _column(values: Ints) -> tuple[Ints, int]:
+    """As ``struct column`` of native/column.h: of one number, that alone."""
+    return (values, 0) if len(values) and not values.strides[0] else (_ints(values), 1)
 
 
 def _order(values: Ints) -> NDArray[np.int64] | int:

@@ -3,6 +3,7 @@
  * stitch/durability.py tells, by walking all of them in order of time once back and once forth. */
 #include <stdbool.h>
 
+#include "column.h"
 #include "keys.h"
 #include "native.h"
 
@@ -13,15 +14,15 @@ enum {
 	AGENT_SHIFT = 32
 };
 
-/* Calls and requests: plain writes, syncs, and others. In words of 64 bits, but for the scope. */
+/* Calls and requests: plain writes, syncs, and others. In words of 64 bits, as Python has them. */
 struct made {
 	const int64_t *effect_ns; /* Of a write, its end; of a sync, its begin. */
 	const int64_t *end_ns;
-	const int64_t *agent;
-	const int64_t *device_key;
-	const int64_t *file;
-	const int64_t *offset_bytes; /* Not asked for. */
-	const int64_t *size_bytes;
+	struct column agent;
+	struct column device_key;
+	struct column file;
+	struct column offset_bytes; /* Not asked for. */
+	struct column size_bytes;
 	const int8_t *scope;
 	int64_t count;
 };
@@ -96,7 +97,7 @@ static bool all_within(const struct some *some, int64_t count)
 
 static inline int64_t key_of(const struct made *made, int64_t row, int64_t scope)
 {
-	return key_in(scope, made->device_key[row], made->file[row]);
+	return key_in(scope, in_row(&made->device_key, row), in_row(&made->file, row));
 }
 
 /* Of several that end at once, the first. */
@@ -119,7 +120,7 @@ static void begin(const struct made *made, const int64_t *row, int64_t sync,
 	any->key[place] = key;
 	if (any->number[place] < 0 || ends_before(made, row, sync, any->number[place]))
 		any->number[place] = (int32_t)sync;
-	put(&latest->own[scope], with_agent(made->agent[row[sync]], key), sync);
+	put(&latest->own[scope], with_agent(in_row(&made->agent, row[sync]), key), sync);
 }
 
 /* By the syncs that begin no earlier than the write ended. */
@@ -127,7 +128,7 @@ static void settle(const struct made *made, int64_t row, int64_t write, const in
 		   const struct latest *latest, const struct goes *goes)
 {
 	int64_t first = -1, own = -1, sync;
-	int64_t agent = made->agent[row];
+	int64_t agent = in_row(&made->agent, row);
 
 	for (int64_t scope = 0; scope < SCOPES; scope++) {
 		int64_t key = key_of(made, row, scope);
@@ -153,8 +154,8 @@ static void settle(const struct made *made, int64_t row, int64_t write, const in
 	goes->by[write] = sync;
 	if (sync < 0)
 		return;
-	goes->size_bytes[sync] =
-		(int64_t)((uint64_t)goes->size_bytes[sync] + (uint64_t)made->size_bytes[row]);
+	goes->size_bytes[sync] = (int64_t)((uint64_t)goes->size_bytes[sync] +
+					   (uint64_t)in_row(&made->size_bytes, row));
 	goes->count[sync]++;
 }
 

@@ -10,16 +10,14 @@ overlap freely, so that no other request's time belongs to one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from iostrata import native
 from iostrata.columns import (
     Ints,
-    ascend,
     at,
     changes,
     columns_of,
@@ -31,7 +29,6 @@ from iostrata.columns import (
     order_of,
     taken,
 )
-from iostrata.crew import both, by_threads
 from iostrata.stitch.calls import (
     NO_SYNC,
     PLAIN,
@@ -41,13 +38,12 @@ from iostrata.stitch.calls import (
     operations_of_calls,
 )
 from iostrata.stitch.cut import cut_short
-from iostrata.stitch.durability import NOBODY, Made, durability
+from iostrata.stitch.durability import NOBODY, Durability, Made, durability
 from iostrata.stitch.submissions import begun_before, operations_of_requests, submissions_of
 from iostrata.trace import Trace
 from iostrata.trace.layout import THREAD_LIBRBD, THREAD_VMM
 
 ALIKE: Final = ("tid", "tgid", "device_key", "inode", "engine")
-OF_UNITS: Final = ("begin_ns", "end_ns", "size_bytes", "method", "scope", "failed", *ALIKE)
 OF_PIECES: Final = ("tid", "begin_ns", "end_ns", "device_key", "request_key")
 
 
@@ -66,7 +62,7 @@ class Accounted:
 
 
 def units_of(trace: Trace, jobs: int = 1) -> Accounted:
-    """Synchronous writes and their pieces. ``jobs``: looked at by so many threads."""
+    """Synchronous writes and their pieces. ``jobs``: calls are looked at by so many threads."""
     others = serving(trace)
     submissions = submissions_of(trace)
     own = ~one_of(submissions.tgid, others)
@@ -76,7 +72,7 @@ def units_of(trace: Trace, jobs: int = 1) -> Accounted:
         parts.append(operations_of_requests(trace, submissions.rows(np.flatnonzero(~own)))[0])
     done = Operations(**joined(parts))
     own = ~one_of(done.tgid, others)
-    units, pieces, plain = account(done.where(own), jobs)
+    units, pieces, plain = account(done.where(own))
     for_others = done.rows(np.flatnonzero(~own & (done.method != PLAIN) & ~done.failed))
     cut = operations_of_calls(trace, "syscall_cut")
     cut = cut.where((cut.method != PLAIN) & ~one_of(cut.tgid, others))
@@ -108,11 +104,24 @@ def processes_of(trace: Trace, kind: int, name: bytes = b"") -> Ints:
     return distinct(columns["tgid"][mine])
 
 
-def account(done: Operations, jobs: int = 1) -> tuple[Units, Pieces, int]:
+def account(done: Operations) -> tuple[Units, Pieces, int]:
     """Operations as synchronous writes and their pieces, and how many are neither."""
     plain = np.flatnonzero((done.method == PLAIN) & ~done.failed & (done.size_bytes > 0))
     syncs = np.flatnonzero((done.scope != NO_SYNC) & ~done.failed)
-    found = durability(_made(done, jobs), plain, syncs)
+    found = durability(_made(done), plain, syncs)
+    neither = int(np.count_nonzero(found.by < 0))
+    if native.LIBRARY is None:
+        return *_account(done, plain, syncs, found), neither
+    units, pieces = native.account(
+        vars(done),
+        found.caller,
+        (found.size_bytes, found.count, found.since_ns),
+        int(np.count_nonzero(done.method != PLAIN)),
+    )
+    return Units(**units), Pieces(**pieces), neither
+
+
+def _account(done: Operations, plain: Ints, syncs: Ints, found: Durability) -> tuple[Units, Pieces]:
     rows = np.flatnonzero(done.method != PLAIN)
     unit_of = np.full(len(done), -1)
     unit_of[rows] = np.arange(len(rows))
@@ -120,58 +129,37 @@ def account(done: Operations, jobs: int = 1) -> tuple[Units, Pieces, int]:
     unit_of[plain] = at(synced, found.caller)
     pieces = np.flatnonzero(unit_of >= 0)
     unit = unit_of[pieces]
-    del unit_of
-    if not ascend(unit):
-        order = order_of(unit)
-        pieces, unit = pieces[order], unit[order]
+    order = order_of(unit)
+    pieces, unit = pieces[order], unit[order]
     first = np.flatnonzero(changes(unit))
-    begins = pieces[first]
+    begin_ns, end_ns, since = done.begin_ns[pieces], done.end_ns[pieces], done.begin_ns[rows]
     # What each unit is by itself; and what it made durable, where it is a sync.
-    own, mine, (offset_bytes,) = _taken(
-        done,
-        (OF_UNITS, rows), (OF_PIECES, pieces), (("offset_bytes",), begins),
-        jobs=jobs,
-    )  # fmt: skip
-    begin_ns, end_ns = mine[1:3]
-    since, end, size, method, scope, failed, *others = own
-    writes = (scope == NO_SYNC).astype(np.int64)
+    size, failed = done.size_bytes[rows], done.failed[rows]
+    writes = (done.scope[rows] == NO_SYNC).astype(np.int64)
     size[failed | (writes == 0)] = 0
     size[synced], writes[synced], since[synced] = found.size_bytes, found.count, found.since_ns
     units = Units(
         begin_ns=begin_ns[first],
-        end_ns=end,
-        latency_ns=np.add.reduceat(end_ns - begin_ns, first) if len(first) else end,
+        end_ns=done.end_ns[rows],
+        latency_ns=np.add.reduceat(end_ns - begin_ns, first) if len(first) else begin_ns,
         size_bytes=size,
         durable_writes=writes,
         pieces=np.diff(first, append=len(unit)),
-        offset_bytes=offset_bytes,
-        method=method.astype(np.int64),
+        offset_bytes=done.offset_bytes[pieces[first]],
+        method=done.method[rows].astype(np.int64),
         failed=failed,
         since_ns=since,
-        **dict(zip(ALIKE, others, strict=True)),
+        **{name: taken(getattr(done, name), rows) for name in ALIKE},
     )
-    return units, Pieces(unit, *mine), int(np.count_nonzero(found.by < 0))
+    return units, Pieces(unit, *(taken(getattr(done, name), pieces) for name in OF_PIECES))
 
 
-def _taken(
-    done: Operations, *wanted: tuple[Sequence[str], Ints], jobs: int
-) -> list[list[NDArray[Any]]]:
-    """Some columns of some rows, for each of what is wanted."""
-    every = [(getattr(done, name), rows) for names, rows in wanted for name in names]
-    found = iter(by_threads(lambda one: taken(*one), every, jobs))
-    return [[next(found) for _ in names] for names, _ in wanted]
-
-
-def _told_apart(number: Ints, *others: Ints) -> Ints:
-    """What has a number, by other columns, too: mostly they tell no more, and are not sorted."""
-    for other in others:
-        if constant(other):
-            continue
-        last = np.zeros(int(number.max(initial=-1)) + 1, np.int64)
-        last[number] = other
-        if not np.array_equal(last[number], other):
-            number = numbers(number, other)
-    return number
+def _told_apart(*columns: Ints) -> Ints:
+    """The same number for rows that are alike in all of them."""
+    several = [column for column in columns if not constant(column)]
+    if not several:
+        return np.broadcast_to(np.int64(0), len(columns[0]))
+    return numbers(*several) if native.LIBRARY is None else native.numbered(several)
 
 
 def _files(done: Operations) -> Ints:
@@ -179,7 +167,7 @@ def _files(done: Operations) -> Ints:
 
     Where one of an inode's does not tell its file's generation, all of them are of one file.
     """
-    inode = _told_apart(numbers(done.inode), done.device_key)
+    inode = _told_apart(done.inode, done.device_key)
     if constant(done.generation):
         return inode
     silent = np.zeros(len(inode), np.bool_)
@@ -187,12 +175,10 @@ def _files(done: Operations) -> Ints:
     return _told_apart(inode, np.where(silent[inode], 0, done.generation))
 
 
-def _made(done: Operations, jobs: int) -> Made:
-    thread, file = both(
-        lambda: _told_apart(numbers(done.tid), done.tgid, done.birth), lambda: _files(done), jobs
-    )
+def _made(done: Operations) -> Made:
+    thread, file = _told_apart(done.tid, done.tgid, done.birth), _files(done)
     if done.request_key.any():
-        thread[done.request_key != 0] = NOBODY
+        thread = np.where(done.request_key != 0, NOBODY, thread)
     return Made(
         done.effect_ns, done.end_ns, thread, done.device_key, file, done.offset_bytes,
         done.size_bytes, done.scope,
