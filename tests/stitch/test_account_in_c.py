@@ -15,6 +15,7 @@ from iostrata.columns import compact
 from iostrata.stitch.account import account
 from iostrata.stitch.calls import NO_SYNC, PLAIN, Operations
 from iostrata.stitch.durability import RANGE
+from iostrata.stitch.filled import Filled
 from tests.test_native import anything, numbered, twin
 
 pytestmark = pytest.mark.skipif(
@@ -69,6 +70,23 @@ def test_rows_that_are_alike_have_one_number(
         rows = zip(*columns.tolist(), strict=True)
         expected = [numbers.setdefault(row, len(numbers)) for row in rows]
         assert native.numbered(list(columns)).tolist() == expected
+
+
+@given(st.lists(st.lists(st.integers(0, 2), max_size=5), max_size=9), seeds)
+def test_columns_are_filled_by_parts(parts: list[list[int]], seed: int) -> None:
+    found = Filled({"one": np.dtype(np.int64), "other": np.dtype(np.int8)}, 5 * len(parts))
+    for place in np.random.default_rng(seed).permutation(len(parts)).tolist():
+        told = np.array(parts[place], np.int64)
+        found.put(5 * place, {"one": told, "other": (told * 0 + 7).astype(np.int8)})
+    whole = [value for part in parts for value in part]
+    columns = found.columns()
+    assert columns["one"].tolist() == whole
+    assert columns["one"].dtype == np.int64
+    assert columns["other"].tolist() == [7] * len(whole)
+    assert columns["other"].dtype == np.int8
+    if whole:
+        assert columns["other"].strides == (0,)
+        assert (columns["one"].strides == (0,)) == (len(set(whole)) == 1)
 
 
 def test_what_leads_nowhere_is_refused() -> None:

@@ -19,6 +19,7 @@ from iostrata.columns import AsOf, Ints, at, columns_of, distinct, in_order, one
 from iostrata.crew import by_threads
 from iostrata.stitch.allocating import durable_allocations
 from iostrata.stitch.durability import ALL, FILE, FILE_SYSTEM, RANGE, Codes
+from iostrata.stitch.filled import Filled
 from iostrata.trace import Points, Trace
 from iostrata.trace.layout import (
     CALL_CLONE,
@@ -247,33 +248,26 @@ def operations_of_calls(trace: Trace, point: str, jobs: int = 1) -> Operations:
     births, sharing = _Births(trace.points["thread"]), _Sharing(trace.points["btrfs_sync_file"])
     if not len(births.again):
         del kinds["birth"]
-    found = {name: np.empty(len(calls), kind) for name, kind in kinds.items()}
+    found = Filled(kinds, len(calls))
 
-    def fill(begin: int) -> int:
+    def fill(begin: int) -> None:
         columns = calls.integers(*FIELDS, *later, begin=begin, end=begin + AT_ONCE)
-        into = {name: column[begin : begin + AT_ONCE] for name, column in found.items()}
-        if native.LIBRARY is not None and "birth" not in found:
+        if native.LIBRARY is not None and "birth" not in kinds:
+            into = found.room(len(columns["call"]))
             count = native.operations(columns, into, _common())
             if count is not None:
-                return count
+                found.put(begin, {name: column[:count] for name, column in into.items()})
+                return
         some = _operations(trace, columns, sharing)
-        if "birth" in found:
+        if "birth" in kinds:
             some["birth"] = births.at(columns["tid"], columns["time_ns"])
         kept = some.pop("kept")
-        count = int(np.count_nonzero(kept))
-        for name, column in into.items():
-            column[:count] = some[name] if kept.all() else some[name][kept]
-        return count
+        found.put(begin, {name: some[name] if kept.all() else some[name][kept] for name in kinds})
 
     # Some at a time: what a few thousand come to stays in a core's own cache.
-    begins = range(0, len(calls), AT_ONCE)
-    end = 0
-    for begin, count in zip(begins, by_threads(fill, begins, jobs), strict=True):
-        # What is no operation left a gap.
-        for column in found.values() if end < begin else ():
-            column[end : end + count] = column[begin : begin + count]
-        end += count
-    done: dict[str, Any] = {name: column[:end] for name, column in found.items()}
+    by_threads(fill, range(0, len(calls), AT_ONCE), jobs)
+    done = found.columns()
+    end = len(done["begin_ns"])
     return Operations(**{name: np.broadcast_to(np.int64(0), end) for name in NOTHING} | done)
 
 
