@@ -474,6 +474,10 @@ def test_what_leads_nowhere_is_refused() -> None:
     for first, count in ((1, 1), (0, 2), (-1, 1), (0, -1), (1 << 62, 1), (0, (1 << 63) - 1)):
         assert native.index_packets(event, [(first, count, 0, 1)], 1, 0, told, noted) is None
     assert native.index_packets(event, [(0, 1, 0, 1)], 1, 0, told, noted) is not None
+    for offset in (57, 64, 1 << 40):
+        for field in ("tid", "off_ns", "wake_ns"):
+            slept = native.NOBODY_SLEPT._replace(**{field: offset})
+            assert native.index_packets(event, [(0, 1, 0, 1)], 1, 0, told, noted, slept) is None
     for offset in (-1, 61, 1 << 40):
         elsewhere = native.Noted({1: offset})
         assert native.index_packets(event, [(0, 1, 0, 1)], 1, 0, told, elsewhere) is None

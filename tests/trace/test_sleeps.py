@@ -24,13 +24,13 @@ rows = st.lists(st.tuples(st.integers(7, 9), *[st.integers(0, 40)] * 3), max_siz
 
 
 def traced(resumed: list[Row], woken: list[Row]) -> Trace:
-    """``woken``: without since when, on another CPU."""
+    """On several CPUs. ``woken``: without since when."""
     tid, off, wake, on = np.array(resumed, np.int64).reshape(-1, 4).T
-    resumes = {"subject_tid": tid, "off_ns": off, "wake_ns": wake, "time_ns": on}
+    resumes = {"subject_tid": tid, "off_ns": off, "wake_ns": wake, "time_ns": on, "cpu": on % 2}
     tid, _, wake, on = np.array(woken, np.int64).reshape(-1, 4).T
     wokes = {"subject_tid": tid, "wake_ns": wake, "on_ns": on, "time_ns": on * 0 + 60}
     with tempfile.TemporaryDirectory() as directory:
-        events = {"sched_resume": resumes, "sched_woken": {**wokes, "cpu": tid * 0 + 1}}
+        events = {"sched_resume": resumes, "sched_woken": {**wokes, "cpu": tid * 0 + 2}}
         write_trace(Path(directory), {name: one for name, one in events.items() if len(one)})
         return read_trace(Path(directory))
 
@@ -72,6 +72,15 @@ def test_what_is_left_does_not_overlap(
     left = np.array([row[3] for row in wanted], np.int64)
     gone = np.maximum(np.setdiff1d(runs, left), trace.begin_ns)
     assert trace.losses.touch(gone, gone + 1).all()
+
+
+@pytest.mark.skipif(native.LIBRARY is None, reason="libnative.so was not built: make native")
+def test_where_all_can_be_no_event_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("iostrata.trace.sleeps._impossible", None)
+    assert not traced([(8, 2, 0, 5), (7, 10, 15, 20), (8, 5, 0, 25)], [(7, 0, 30, 31)]).damage
+    for wrong in [(8, 24, 0, 30)], [(8, 25, 24, 30)]:
+        with pytest.raises(TypeError):
+            traced([(8, 5, 0, 25), *wrong], [])
 
 
 def on_of(row: Row) -> int:

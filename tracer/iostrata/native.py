@@ -59,6 +59,7 @@ FEW_WAITS: Final = 1024
 _FUNCTIONS: Final = {
     "account": "aaaa",
     "among": "ananaanuaa",
+    "apart": "aaa",
     "add_narrow": "anaan",
     "as_of_after": "aaanaaanaanua",
     "as_of_before": "aaanaaanaanuaa",
@@ -76,7 +77,7 @@ _FUNCTIONS: Final = {
     "follow_bios": "a",
     "follow_wakers": "aana",
     "gather": "an",
-    "index_packets": "anaaaanuaaauaaaaa",
+    "index_packets": "anaaaanuaaauaaaaaa",
     "kinds_of": "aananaanaa",
     "lines": "annan",
     "lookup_find": "aaannaa",
@@ -311,12 +312,32 @@ class Noted:
         return {number: frozenset(value[number, : count[number]].tolist()) for number in some}
 
 
+class Slept(NamedTuple):
+    """Of the point whose events tell of sleeps its number, and where in each is which thread slept
+    (four bytes), since when, and when it was let go (0: that was not seen)."""
+
+    number: int
+    tid: int
+    off_ns: int
+    wake_ns: int
+
+
+NOBODY_SLEPT: Final = Slept(_NUMBERS, 0, 0, 0)
+"""No point has that number."""
+
+
 class Indexed(NamedTuple):
-    """``counts``: of events of each number; ``slots``, ``times``: number by number."""
+    """``counts``: of events of each number; ``slots``, ``times``: number by number.
+
+    ``tids``, ``offs``: of those that tell of sleeps, which thread slept, and since when, the
+    largest there is where it was let go before.
+    """
 
     counts: Ints
     slots: NDArray[np.uint32]
     times: NDArray[np.uint64]
+    tids: NDArray[np.uint32]
+    offs: NDArray[np.uint64]
     last_ns: int
 
 
@@ -327,6 +348,7 @@ def index_packets(
     last_ns: int,
     told: Told,
     noted: Noted,
+    slept: Slept = NOBODY_SLEPT,
 ) -> Indexed | None:
     """Where the events of each point are; None: something is wrong with their times.
 
@@ -339,14 +361,43 @@ def index_packets(
     begin, end = (np.array(column, np.uint64) for column in columns[2:])
     counts, places = np.zeros(_NUMBERS, np.int64), np.empty(_NUMBERS, np.int64)
     slots, times = np.empty(total, np.uint32), np.empty(total, np.uint64)
+    tids, offs = np.empty(total, np.uint32), np.empty(total, np.uint64)
     try:
         last_ns = _call(
             "index_packets", events, len(events), first, count, begin, end, len(packets), last_ns,
-            *told, counts, places, noted.rows, slots, times,
+            *told, counts, places, noted.rows, words(*slept, tids, offs), slots, times,
         )  # fmt: skip
     except IndexError:
         return None
-    return Indexed(counts, slots, times, last_ns)
+    sleeps = int(counts[slept.number]) if slept.number < _NUMBERS else 0
+    return Indexed(counts, slots, times, tids[:sleeps], offs[:sleeps], last_ns)
+
+
+def apart(
+    parts: Sequence[Sequence[NDArray[Any]]],
+    ends: NDArray[np.uint64],
+    others: Sequence[NDArray[Any]],
+) -> bool:
+    """Whether no two sleeps of a thread overlap, and each ends after it began.
+
+    ``parts``: of each stream's, who slept, since when, and the place in order of the end, which
+    ascends; ``ends``: of all, in that order. ``others``: thread, begin and end of further ones, in
+    order of the end: of those that end at once, they come behind.
+    """
+    kinds = np.uint32, np.uint64, np.uint64
+    further = [np.ascontiguousarray(*one) for one in zip(others, kinds, strict=True)]
+    table = np.array([words(*part, len(part[0]), 0) for part in parts], np.uint64)
+    bits = _FEWEST_BITS
+    while True:
+        room = np.empty(1 << bits, np.int64), np.empty(1 << bits, np.int32)
+        latest, rows = np.empty(1 << bits, np.uint64), table.copy()
+        found = _call(
+            "apart", words(rows, len(parts), ends, len(ends)), words(*further, len(further[0]), 0),
+            words(*room, bits, _SEED, latest, 0),
+        )  # fmt: skip
+        if found != _TOO_MANY:
+            return not found
+        bits += _MORE_BITS
 
 
 def merge(times: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:

@@ -12,6 +12,8 @@ enum {
 	FEW = 15,
 };
 
+#define NEVER UINT64_MAX
+
 /* The different values of one field of a point's events: any more than a few are not noted. */
 struct noted {
 	int64_t offset; /* 0: of none. */
@@ -26,6 +28,16 @@ struct expected {
 	const int64_t *offset;
 	const int64_t *may_be_zero;
 	uint64_t earliest_ns;
+};
+
+/* Events that tell of sleeps, and where; of each one the thread, and since when it slept. */
+struct slept {
+	int64_t number; /* Of their point; one that no point has: none do. */
+	int64_t tid_at;
+	int64_t off_at;
+	int64_t wake_at;
+	uint32_t *tid;
+	uint64_t *off_ns; /* NEVER: the thread was let go before. */
 };
 
 static inline uint64_t time_at(const uint8_t *event, int64_t offset)
@@ -79,6 +91,22 @@ static inline void note(struct noted *noted, const uint8_t *event)
 	noted->value[0] = value;
 }
 
+static bool is_within(const struct slept *slept)
+{
+	const uint64_t last = EVENT_BYTES - sizeof(uint64_t);
+
+	return (uint64_t)slept->tid_at <= last && (uint64_t)slept->off_at <= last &&
+	       (uint64_t)slept->wake_at <= last;
+}
+
+static inline void keep(const struct slept *slept, const uint8_t *event, int64_t at)
+{
+	uint64_t off_ns = time_at(event, slept->off_at), wake_ns = time_at(event, slept->wake_at);
+
+	__builtin_memcpy(&slept->tid[at], event + slept->tid_at, sizeof(*slept->tid));
+	slept->off_ns[at] = wake_ns && wake_ns < off_ns ? NEVER : off_ns;
+}
+
 /* Returns when the last event was. ``count``: of each of the 65536 numbers that a point may have,
  * 0 at first: how many events it has then. ``place``: as many. ``noted``: of the lowest numbers.
  * ``slots``, ``times_ns``: of all events, point by point. */
@@ -87,12 +115,14 @@ PUBLIC int64_t index_packets(const uint8_t *events, int64_t event_count, const i
 			     const uint64_t *end_ns, int64_t packets, uint64_t last_ns,
 			     const int64_t *first_field, const int64_t *offset,
 			     const int64_t *may_be_zero, uint64_t earliest_ns, int64_t *count,
-			     int64_t *place, struct noted *noted, uint32_t *slots,
-			     uint64_t *times_ns)
+			     int64_t *place, struct noted *noted, const struct slept *slept,
+			     uint32_t *slots, uint64_t *times_ns)
 {
 	const struct expected expected = { first_field, offset, may_be_zero, earliest_ns };
-	int64_t before = 0;
+	int64_t before = 0, sleeps = 0;
 
+	if (!is_within(slept))
+		return WRONG;
 	for (int64_t number = 0; number < LOWEST; number++)
 		if (noted[number].offset < 0 || noted[number].count < 0 ||
 		    noted[number].offset > (int64_t)(EVENT_BYTES - sizeof(uint32_t)) ||
@@ -133,6 +163,8 @@ PUBLIC int64_t index_packets(const uint8_t *events, int64_t event_count, const i
 				return WRONG;
 			slots[at] = (uint32_t)slot;
 			times_ns[at] = time_at(event, 0);
+			if (number_of(event) == slept->number)
+				keep(slept, event, sleeps++);
 		}
 	}
 	return (int64_t)last_ns;

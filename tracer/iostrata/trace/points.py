@@ -136,6 +136,17 @@ class Points:
         for begin in range(0, len(self), MANY_EVENTS):
             yield self.integers(*fields, begin=begin, end=begin + MANY_EVENTS)
 
+    def slept(self) -> list[tuple[NDArray[np.uint32], Times, Slots]] | None:
+        """Of events that tell of sleeps, as each of the streams has noted it, who slept, since
+        when, and their places among all streams' events: once. None: not all of them have."""
+        found = []
+        for part in self._order():
+            slept, part.stream.slept = part.stream.slept, None
+            if slept is None:
+                return None
+            found.append((*slept, part.places))
+        return found
+
     def without(self, events: NDArray[np.int64]) -> Points:
         """All but some of the events, by their places among them."""
         kept = np.ones(len(self), np.bool_)

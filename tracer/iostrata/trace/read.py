@@ -34,7 +34,7 @@ from iostrata.trace.losses import (
 from iostrata.trace.metadata import Clock, Metadata, parse
 from iostrata.trace.origin import unread
 from iostrata.trace.points import Points
-from iostrata.trace.sleeps import damage_of, without_impossible
+from iostrata.trace.sleeps import damage_of, slept_of, without_impossible
 from iostrata.trace.stream import (
     RECORDER_CPU,
     SINCE_BEGIN,
@@ -219,7 +219,8 @@ def expected_of(paths: Sequence[Path], metadata: Metadata) -> Expected:
         with suppress(OSError):
             first = min(first, first_time(path, metadata.uuid))
     known = metadata.points, metadata.dtypes
-    return Expected(time_fields(*known), first if first < UNTIL_END else 0, devices(*known))
+    begin_ns = first if first < UNTIL_END else 0
+    return Expected(time_fields(*known), begin_ns, devices(*known), slept_of(*known))
 
 
 def lost_stream(name: str) -> Stream:

@@ -9,10 +9,11 @@ thread that slept while it ran.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
+from iostrata import native
 from iostrata.columns import Ints, changes, order_of
 from iostrata.trace.points import Points
 from iostrata.trace.stream import UNKNOWN_CPU, Gap
@@ -36,6 +37,8 @@ Wrong = tuple[Ints, Ints, Ints]
 
 def without_impossible(points: Mapping[str, Points]) -> tuple[dict[str, Points], list[Gap]]:
     """The points without events that tell of a sleep which cannot be; and when each of them was."""
+    if _all_possible(points):
+        return dict(points), []
     found = [(NOTHING, NOTHING, NOTHING), *_impossible(points)]
     event, begin, end = (np.concatenate(columns) for columns in zip(*found, strict=True))
     kept = dict(points)
@@ -54,6 +57,24 @@ def damage_of(points: Mapping[str, Points], kept: Mapping[str, Points]) -> tuple
         for name, count in counts.items()
         if count
     )
+
+
+def slept_of(points: Mapping[str, int], dtypes: Mapping[str, np.dtype[np.void]]) -> native.Slept:
+    """Where the events that tell of all but a few sleeps tell who slept, and since when."""
+    fields: Mapping[str, Any] = dtypes[RESUMED].fields or {} if RESUMED in points else {}
+    told = [fields.get(field, (None, 0))[:2] for field in TOLD[RESUMED][:3]]
+    if [kind for kind, _ in told] != [np.uint32, np.uint64, np.uint64]:
+        return native.NOBODY_SLEPT
+    return native.Slept(points[RESUMED], *(offset for _, offset in told))
+
+
+def _all_possible(points: Mapping[str, Points]) -> bool:
+    """As C tells, if it does, of what was noted when the streams were looked through."""
+    resumed = points[RESUMED].slept()
+    if native.LIBRARY is None or resumed is None:
+        return False
+    tid, off_ns, _, on_ns, _ = _woken(points)
+    return native.apart(resumed, points[RESUMED].time_ns, (tid, off_ns, on_ns))
 
 
 def _impossible(points: Mapping[str, Points]) -> Iterator[Wrong]:
@@ -79,15 +100,19 @@ def _impossible(points: Mapping[str, Points]) -> Iterator[Wrong]:
 
 def _in_turn(points: Mapping[str, Points]) -> Iterator[Sleeps]:
     """All sleeps, in order of when they ended, some at a time."""
-    parts = [NO_SLEEPS, *_told(points, WOKEN)]
-    woken = _ordered([np.concatenate(columns) for columns in zip(*parts, strict=True)])
-    woken = (*woken[:-1], ~woken[-1])
+    *told, event = _woken(points)
+    woken: Sleeps = (*told, ~event)
     for resumed in _told(points, RESUMED):
         count = int(woken[3].searchsorted(resumed[3][-1]))
         now, woken = zip(*((column[:count], column[count:]) for column in woken), strict=True)
         both = [np.append(*pair) for pair in zip(resumed, now, strict=True)] if count else []
         yield _ordered(both) if both else resumed
     yield woken
+
+
+def _woken(points: Mapping[str, Points]) -> Sleeps:
+    parts = [NO_SLEEPS, *_told(points, WOKEN)]
+    return _ordered([np.concatenate(columns) for columns in zip(*parts, strict=True)])
 
 
 def _ordered(sleeps: list[Ints]) -> Sleeps:

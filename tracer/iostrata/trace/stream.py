@@ -75,8 +75,10 @@ class Stream:
     """One stream file. ``slots``: by point number, where its events are, in file order.
 
     ``times``: when those were, until they are taken up (``Points``). ``devices``: the different
-    ones that the events of a point tell, where that was noted. ``kept_bytes``: so much of the
-    file's begin stays mapped while there is memory. ``origin``: None, if it is of no file.
+    ones that the events of a point tell, where that was noted. ``slept``: of events that tell of
+    sleeps, where that was noted, who slept and since when (``native.Indexed``), until it is taken
+    up. ``kept_bytes``: so much of the file's begin stays mapped while there is memory. ``origin``:
+    None, if it is of no file.
     """
 
     name: str
@@ -91,6 +93,7 @@ class Stream:
     slots: dict[int, Slots] = field(default_factory=dict)
     times: dict[int, Times] = field(default_factory=dict)
     devices: dict[int, frozenset[int]] = field(default_factory=dict)
+    slept: tuple[NDArray[np.uint32], Times] | None = None
     gaps: list[Gap] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
     looked_at: tuple[int, int] | None = None

@@ -14,6 +14,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata import native
+
 LATEST_NS: Final = 1 << 60
 """No machine runs for 36 years; sums and differences of later times would not fit."""
 BEFORE_NS: Final = 60_000_000_000
@@ -40,12 +42,13 @@ class Expected:
     """What is known of a trace before its events are looked at.
 
     ``fields``: by point number. ``begin_ns``: of its first packet. ``devices``: by point number,
-    where in an event its device is.
+    where in an event its device is. ``slept``: which events tell of sleeps.
     """
 
     fields: Mapping[int, tuple[TimeField, ...]] = field(default_factory=dict)
     begin_ns: int = 0
     devices: Mapping[int, int] = field(default_factory=dict)
+    slept: native.Slept = native.NOBODY_SLEPT
 
 
 def time_fields(

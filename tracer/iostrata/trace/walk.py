@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +89,7 @@ class Walk:
             },
             max(expected.begin_ns - BEFORE_NS, 0),
         )
+        self._slept: dict[int, Growing] = {}
         self._devices, self._all_noted = native.Noted(expected.devices), True
 
     def run(self, missing_bytes: int = 0) -> None:
@@ -117,6 +118,9 @@ class Walk:
         self._stream.times = {number: column.values for number, column in self._times.items()}
         if self._all_noted:
             self._stream.devices = self._devices.values()
+            if self._slept:
+                tids, offs = self._slept.values()
+                self._stream.slept = tids.values, offs.values
 
     def walk(self) -> Iterator[Packet | None]:
         """Each good packet, or what there is of the last; None for a stretch that is none."""
@@ -288,7 +292,10 @@ class Walk:
             return False
         spans = [(one.first_slot, one.count, one.begin_ns, one.end_ns) for one in packets]
         slots = self._stream.column("V64", 0)
-        found = native.index_packets(slots, spans, total, self._last_ns, self._told, self._devices)
+        slept = self._expected.slept
+        found = native.index_packets(
+            slots, spans, total, self._last_ns, self._told, self._devices, slept
+        )
         if found is None:
             return False
         self._last_ns = found.last_ns
@@ -297,18 +304,23 @@ class Walk:
         edges = [0, *np.cumsum(found.counts[numbers]).tolist()]
         for number, (begin, end) in zip(numbers.tolist(), pairwise(edges), strict=True):
             self._add(number, found.slots[begin:end], found.times[begin:end], packets[-1].end)
+        if len(found.tids):
+            self._grow(self._slept, slept.tid, found.tids, packets[-1].end)
+            self._grow(self._slept, slept.off_ns, found.offs, packets[-1].end)
         first, last = packets[0], packets[-1]
         self._stream.release(np.array([first.first_slot, last.first_slot + last.count - 1]))
         return True
 
     def _add(self, number: int, slots: Slots, times: Times, end: int) -> None:
+        self._grow(self._slots, number, slots, end)
+        self._grow(self._times, number, times, end)
+
+    def _grow(self, to: dict[int, Growing], number: int, part: NDArray[Any], end: int) -> None:
         """``end``: so far the file is known."""
-        if number in self._slots:
-            share = end / len(self._data)
-            self._slots[number].extend(slots, share)
-            self._times[number].extend(times, share)
+        if number in to:
+            to[number].extend(part, end / len(self._data))
         else:
-            self._slots[number], self._times[number] = Growing(slots), Growing(times)
+            to[number] = Growing(part)
 
     def _wrong(
         self,
