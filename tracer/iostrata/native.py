@@ -989,8 +989,8 @@ def _sized(text: NDArray[np.uint8] | None) -> tuple[NDArray[np.uint8] | int, int
 
 def durable(
     made: Sequence[NDArray[Any]], plain: Ints, syncs: Ints, scopes: Ints
-) -> tuple[Ints, Ints, Ints, Ints, Ints]:
-    """``caller``, ``by``, ``size_bytes``, ``count`` and ``since_ns`` of a ``Durability``.
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """``caller``, ``size_bytes``, ``count`` and ``since_ns`` of a ``Durability``.
 
     ``made``: columns as of ``Made``; ``plain``, ``syncs``: rows; ``scopes``: how many syncs there
     are of each scope, none of which is a range.
@@ -1005,7 +1005,7 @@ def durable(
     any_of = [*scopes[:-1].tolist(), min(int(scopes[-1]), files)]
     own = [min(count, most * agents) for count, most in zip(scopes.tolist(), any_of, strict=True)]
     tables = [_slots(count) for count in (*any_of, *own)]
-    goes = (*np.empty((2, writes), np.int64), *np.zeros((3, synced), np.int64))
+    goes = (np.empty(writes, np.int64), *np.zeros((3, synced), np.int64))
     effect_ns, end_ns, *others, scope = made
     columns = [
         _ints(effect_ns), _ints(end_ns), *(part for one in others for part in _column(one)),

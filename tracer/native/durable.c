@@ -46,7 +46,6 @@ struct latest {
 /* One of each write, then one of each sync; the latter are 0 at first. */
 struct goes {
 	int64_t *caller;
-	int64_t *by;
 	int64_t *size_bytes;
 	int64_t *count;
 	int64_t *since_ns;
@@ -151,7 +150,6 @@ static void settle(const struct made *made, int64_t row, int64_t write, const in
 		own = -1;
 	sync = own >= 0 ? own : first;
 	goes->caller[write] = own;
-	goes->by[write] = sync;
 	if (sync < 0)
 		return;
 	goes->size_bytes[sync] = (int64_t)((uint64_t)goes->size_bytes[sync] +

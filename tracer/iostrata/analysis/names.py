@@ -81,7 +81,7 @@ def _cgroups(trace: Trace, tid: Ints, end_ns: Ints) -> Coded:
     tasks = trace.points["task"].integers("subject_tid", "cgroup")
     row = AsOf(tasks["subject_tid"], tasks["time_ns"]).at_or_before(tid, end_ns)
     paths = trace.facts.cgroups
-    group, codes = np.unique(at(tasks["cgroup"], row), return_inverse=True)
+    group, codes = coded(at(tasks["cgroup"], row))
     return _same_texts([shown(paths.get(number, NO_CGROUP)) for number in group.tolist()], codes)
 
 

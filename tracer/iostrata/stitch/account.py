@@ -109,9 +109,11 @@ def account(done: Operations) -> tuple[Units, Pieces, int]:
     plain = np.flatnonzero((done.method == PLAIN) & ~done.failed & (done.size_bytes > 0))
     syncs = np.flatnonzero((done.scope != NO_SYNC) & ~done.failed)
     found = durability(_made(done), plain, syncs)
-    neither = int(np.count_nonzero(found.by < 0))
+    neither = len(plain) - int(found.count.sum())
     if native.LIBRARY is None:
         return *_account(done, plain, syncs, found), neither
+    # Room for what they come to.
+    del plain, syncs
     units, pieces = native.account(
         vars(done),
         found.caller,

@@ -83,16 +83,16 @@ class _Synced:
 
 @dataclass(frozen=True, eq=False)
 class Durability:
-    """``caller``: of each write, the sync of its own thread that its call belongs to.
+    """``caller``: of each write, the sync of its own thread that its call belongs to: its place
+    among the syncs, -1: none.
 
-    ``by``: the sync with which the last of it is counted; both places among the syncs, -1: none.
-    ``size_bytes``, ``count``: of each sync, bytes and writes that are counted with it.
+    ``size_bytes``, ``count``: of each sync, bytes that are counted with it, and writes, each with
+    the sync that the last of it is counted with, if there is one.
     ``since_ns``: of each sync, when the last one of all that is in its scope began that had
     ended before it; 0: there is none. What was written before that is not counted with it.
     """
 
     caller: Ints
-    by: Ints
     size_bytes: Ints
     count: Ints
     since_ns: Ints
@@ -147,7 +147,7 @@ def _durability(written: _Written, synced: _Synced) -> Durability:
     size = np.zeros(count, np.int64)
     np.add.at(size, counted[some], parts.size_bytes[some])
     writes = np.bincount(by[by >= 0], minlength=count)
-    return Durability(caller, by, size, writes, _since(synced))
+    return Durability(caller, size, writes, _since(synced))
 
 
 def _since(synced: _Synced) -> Ints:
