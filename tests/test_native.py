@@ -99,6 +99,15 @@ def the_same_rows(have: list[np.ndarray], ask: list[np.ndarray]) -> None:
         assert following.tolist() == other.following().tolist()
 
 
+def test_where_arrays_are_is_what_numpy_says() -> None:
+    table = np.arange(24, dtype=np.int32).reshape(4, 6)
+    fixed = np.arange(5)
+    fixed.flags.writeable = False
+    one = np.broadcast_to(np.int64(7), 9)
+    arrays = (table, table[2:, 1:], table[::-1], table[:0], fixed, one, np.zeros(0, np.bool_))
+    assert native.words(3, *arrays).tolist() == [3, *(array.ctypes.data for array in arrays)]
+
+
 @given(have, rows)
 def test_rows_by_key_and_time(have: list[tuple[int, int]], ask: list[tuple[int, int]]) -> None:
     the_same_rows(columns(have, 2), columns(ask, 2))

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import secrets
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from ctypes import CDLL, addressof, c_char, c_int64, c_uint64, c_void_p
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from ctypes import CDLL, c_int64, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -98,7 +98,6 @@ _FUNCTIONS: Final = {
     "sweep_levels": "a",
     "turns_told": "a",
 }
-_FROM_BUFFER: Final[Callable[[Any], c_char]] = c_char.from_buffer
 _TYPES: Final = {"a": c_void_p, "n": c_int64, "u": c_uint64}
 
 
@@ -411,6 +410,8 @@ def merge(times: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.uint32], NDAr
 
 def order_of(keys: Sequence[NDArray[np.integer[Any]]]) -> Ints:
     """The stable order by the first key, then by the second ..."""
+    if len(keys[0]) < 2:
+        return np.arange(len(keys[0]))
     found = np.empty(len(keys[0]), np.int64)
     *others, last = keys
     order_by(_ints(last), found, as_is=True)
@@ -896,11 +897,12 @@ def words(*parts: NDArray[Any] | int) -> NDArray[np.uint64]:
     return np.array(given, np.uint64)
 
 
-def _address(array: NDArray[Any]) -> int:
-    """NumPy's own way takes a microsecond: as long as the work on a few rows."""
-    if array.flags.writeable and array.size:
-        return addressof(_FROM_BUFFER(array))
-    return array.ctypes.data
+def _address(array: NDArray[Any]) -> int | None:
+    """Where its data is: behind an object's head, as NumPy's interface for C has it.
+
+    NumPy's own way takes a microsecond: as long as the work on a few rows.
+    """
+    return c_void_p.from_address(id(array) + object.__basicsize__).value
 
 
 def _slots(rows: int) -> tuple[Ints, NDArray[np.int32], int]:

@@ -109,7 +109,7 @@ _MADE: Final[WeakKeyDictionary[Trace, dict[Callable[[Window], Any], Any]]] = Wea
 def whole(trace: Trace) -> Window:
     """All of a trace's events, and no pieces: what is made of it is kept as long as that is."""
     made = _MADE.setdefault(trace, {})
-    return Window(trace, NO_PIECES, NO_COMMITS, 0, np.iinfo(np.int64).max - 1, _made=made)
+    return Window(trace, NO_PIECES, NO_COMMITS, 0, NEVER - 1, _made=made)
 
 
 def windows(pieces: Pieces, sides: Ints | None = None) -> Iterator[Ints]:

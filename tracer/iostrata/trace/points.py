@@ -82,6 +82,7 @@ class Points:
         if None not in devices:
             self._values[DEVICE] = frozenset().union(*(one for one in devices if one))
         self._few: NDArray[np.void] | None = None
+        self._found: dict[tuple[str, ...], native.Numbers | None] = {}
 
     def __len__(self) -> int:
         return self._count
@@ -203,7 +204,7 @@ class Points:
         if (
             native.LIBRARY is not None
             and table is not None
-            and (numbers := native.Numbers.of(self.dtype, tuple(found)))
+            and (numbers := self._numbers(tuple(found)))
         ):
             for read in self._in_c.gather(numbers, begin, table):
                 for part, (first, last) in zip(self._order(), read, strict=True):
@@ -221,6 +222,12 @@ class Points:
     def _check_files(self) -> None:
         for part in self._order():
             part.stream.check()
+
+    def _numbers(self, fields: tuple[str, ...]) -> native.Numbers | None:
+        """Where C finds some fields: every window asks for the same ones."""
+        if fields not in self._found:
+            self._found[fields] = native.Numbers.of(self.dtype, fields)
+        return self._found[fields]
 
     @cached_property
     def _in_c(self) -> native.Parts:
