@@ -24,9 +24,9 @@ def test_a_column_is_read_once_and_nobody_writes_to_it(
     read: list[str] = []
     gather = Points._gather
 
-    def noted(self: Points, found: dict[str, np.ndarray], *rest: Any) -> None:
+    def noted(self: Points, found: dict[str, np.ndarray], *rest: Any, **how: Any) -> None:
         read.extend(found)
-        gather(self, found, *rest)
+        gather(self, found, *rest, **how)
 
     window = whole(read_trace(tmp_path))
     monkeypatch.setattr(Points, "_gather", noted)

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -100,33 +101,56 @@ def test_pages_of_a_file_stay_while_they_are_looked_at_again(
 
 
 class Mapped(mmap.mmap):
-    """``let_go``: from which byte on its pages were."""
+    """``let_go``: of which bytes its pages were, from the first to before the last."""
 
-    let_go: list[int]
+    let_go: list[tuple[int, int]]
 
     def madvise(self, option: int, start: int = 0, length: int = 0) -> None:
-        assert (option, length) == (mmap.MADV_DONTNEED, 0)
-        self.let_go.append(start)
-        super().madvise(option, start)
+        assert option == mmap.MADV_DONTNEED
+        self.let_go.append((start, start + length))
+        super().madvise(option, start, length)
 
 
-def test_the_begin_of_a_file_stays_mapped_while_there_is_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mapped]:
+    """A stream's file, spans of which are 100 slots."""
     monkeypatch.setattr(stream, "SPAN_BYTES", 100 * 64)
     read_trace(write(tmp_path, random_events(4, {"syscall": 1000}), 10))
     with max(tmp_path.glob("cpu_*"), key=lambda path: path.stat().st_size).open("rb") as file:
         mapped = Mapped(file.fileno(), 0, access=mmap.ACCESS_READ)
     mapped.let_go = []
-    slots = np.arange(0, len(mapped) // 64, 10)
-    whole = len(mapped) // mmap.PAGESIZE * mmap.PAGESIZE + mmap.PAGESIZE
-    for kept_bytes in (0, 5000, whole - 1, whole):
-        Stream("cpu_0", 0, mapped, kept_bytes=kept_bytes).release(slots)
-    assert mapped.let_go == [0, mmap.PAGESIZE, whole - mmap.PAGESIZE]
-    monkeypatch.setattr(stream, "in_files", lambda: True)
-    Stream("cpu_0", 0, mapped, kept_bytes=whole).release(slots)
-    assert mapped.let_go[-1] == 0
+    yield mapped
     mapped.close()
+
+
+def test_what_is_looked_at_stays_mapped_and_nothing_else(mapped: Mapped) -> None:
+    one = Stream("cpu_0", 0, mapped)
+    page, end = mmap.PAGESIZE, len(mapped) // mmap.PAGESIZE * mmap.PAGESIZE
+    slots = np.arange(len(mapped) // 64)
+    one.release(slots[:70])
+    assert mapped.let_go == []
+    one.release(slots[70:140], stay=True)
+    assert mapped.let_go == [(0, page), (3 * page, end)]
+    # Back again: what is behind that is let go of, too.
+    one.release(slots[:64], stay=True)
+    assert mapped.let_go[2:] == [(page, end)]
+    one.release(slots[64:], stay=True)
+    one.release(slots[:70])
+    one.release(slots[70:140])
+    assert mapped.let_go[3:] == [(0, end), (0, end)]
+
+
+def test_the_begin_of_a_file_stays_mapped_while_there_is_memory(
+    mapped: Mapped, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slots = np.arange(0, len(mapped) // 64, 10)
+    page, end = mmap.PAGESIZE, len(mapped) // mmap.PAGESIZE * mmap.PAGESIZE
+    for kept_bytes in (0, 5000, end - 1, end):
+        Stream("cpu_0", 0, mapped, kept_bytes=kept_bytes).release(slots)
+    assert mapped.let_go == [(0, end), (2 * page, end)]
+    monkeypatch.setattr(stream, "in_files", lambda: True)
+    Stream("cpu_0", 0, mapped, kept_bytes=end).release(slots)
+    assert mapped.let_go[-1] == (0, end)
 
 
 @pytest.mark.parametrize("span", [64, 640, 1 << 20])

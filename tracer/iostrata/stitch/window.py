@@ -78,7 +78,10 @@ class Window:
             self._ranges[point] = events.time_ns.searchsorted(edges).tolist()
         first, last = self._ranges[point]
         missing = [field for field in fields if (point, field) not in self._read]
-        found = events.integers(*missing, begin=first, end=last) if missing else {}
+        found = {}
+        if missing:
+            # Other points' of the same time are next.
+            found = events.integers(*missing, begin=first, end=last, stay=True)
         for name in missing:
             found[name].flags.writeable = False
             self._read[point, name] = found[name]

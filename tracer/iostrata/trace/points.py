@@ -120,16 +120,19 @@ class Points:
         return found
 
     def integers(
-        self, *fields: str, begin: int = 0, end: int | None = None
+        self, *fields: str, begin: int = 0, end: int | None = None, stay: bool = False
     ) -> dict[str, NDArray[np.int64]]:
-        """``time_ns`` and other columns as int64; 64-bit keys keep their bits. Errors as above."""
+        """``time_ns`` and other columns as int64; 64-bit keys keep their bits. Errors as above.
+
+        ``stay``: what is beside them in the files is looked at next.
+        """
         begin, end, _ = slice(begin, end).indices(len(self))
         table = np.empty((len(fields), max(0, end - begin)), np.int64)
         found = dict(zip(fields, table, strict=True))
         if len(self):
             for field in fields:
                 self._check(field)
-            self._gather(found, begin, end, table)
+            self._gather(found, begin, end, table, stay=stay)
         return {"time_ns": self.time_ns[begin:end].view(np.int64)} | found
 
     def pieces(self, *fields: str) -> Iterator[dict[str, NDArray[np.int64]]]:
@@ -177,17 +180,20 @@ class Points:
         begin: int,
         end: int,
         table: NDArray[np.int64] | None = None,
+        *,
+        stay: bool = False,
     ) -> None:
         """Fills the columns with a range of the events; nothing is looked at for none.
 
         ``table``: what the columns are rows of, where all are wanted as int64.
         """
         if len(self) > FEW_EVENTS:
-            self._read(found, begin, end, table)
+            self._read(found, begin, end, table, stay=stay)
             return
         if self._few is None:
             few = np.empty(len(self), self.dtype)
-            self._read({field: few[field] for field in self.fields}, 0, len(self), None)
+            every = {field: few[field] for field in self.fields}
+            self._read(every, 0, len(self), None, stay=stay)
             self._few = few
         for field, column in found.items():
             column[:] = self._few[field][begin:end]
@@ -198,6 +204,8 @@ class Points:
         begin: int,
         end: int,
         table: NDArray[np.int64] | None,
+        *,
+        stay: bool,
     ) -> None:
         if not found:
             return
@@ -208,7 +216,7 @@ class Points:
         ):
             for read in self._in_c.gather(numbers, begin, table):
                 for part, (first, last) in zip(self._order(), read, strict=True):
-                    part.stream.release(part.slots[first:last])
+                    part.stream.release(part.slots[first:last], stay=stay)
             self._check_files()
             return
         for part in self._order():
@@ -216,7 +224,7 @@ class Points:
             events = part.stream.events(self.dtype)
             for slots, places in spans(part, first, last):
                 _copy(events, slots, places, begin, found)
-                part.stream.release(slots)
+                part.stream.release(slots, stay=stay)
         self._check_files()
 
     def _check_files(self) -> None:

@@ -125,22 +125,40 @@ class Stream:
                 "begin again once nobody changes it",
             )
 
-    def release(self, slots: Slots | NDArray[np.int64]) -> None:
+    def release(self, slots: Slots | NDArray[np.int64], *, stay: bool = False) -> None:
         """Let go of the file's pages: they stay in the page cache, not in this process.
 
         ``slots``: those looked at since the last call, the outermost first and last. Only what
-        reaches over a span is worth it: what is looked at again and again stays.
+        reaches over a span is worth it: what is looked at again and again stays. ``stay``: so do
+        these themselves, unless they reach over one: others of their time are looked at next.
         """
         if not len(slots):
             return
-        ends = int(slots[0]), int(slots[-1]), *(self.looked_at or ())
+        own = int(slots[0]), int(slots[-1])
+        ends = *own, *(self.looked_at or own)
         self.looked_at = min(ends), max(ends)
-        far = (max(ends) - min(ends)) * EVENT_BYTES >= SPAN_BYTES
-        if far and isinstance(self.mapped, mmap.mmap):
-            first = 0 if in_files() else self.kept_bytes // mmap.PAGESIZE * mmap.PAGESIZE
-            if first < len(self.mapped):
-                self.mapped.madvise(mmap.MADV_DONTNEED, first)
+        if not _is_far(self.looked_at):
+            return
+        if stay and not _is_far(own):
+            self.looked_at = own
+            self._let_go(0, own[0])
+            self._let_go(own[1] + 1, self.slot_count)
+        else:
             self.looked_at = None
+            self._let_go(0, self.slot_count)
+
+    def _let_go(self, first: int, last: int) -> None:
+        """Of the pages that are slots' alone, from one to before another, and not kept."""
+        begin = max(first * EVENT_BYTES, 0 if in_files() else self.kept_bytes)
+        begin = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE
+        end = last * EVENT_BYTES // mmap.PAGESIZE * mmap.PAGESIZE
+        if begin < end and isinstance(self.mapped, mmap.mmap):
+            self.mapped.madvise(mmap.MADV_DONTNEED, begin, end - begin)
+
+
+def _is_far(ends: tuple[int, int]) -> bool:
+    """Slots that are so far apart that what is between them is let go of."""
+    return (ends[1] - ends[0]) * EVENT_BYTES >= SPAN_BYTES
 
 
 def stream_cpu(name: str) -> int | None:
