@@ -26,8 +26,8 @@ MOST: Final = 16
 
 
 def numbered(rows: Ints, first: int) -> Ints:
-    """Rows as numbers from ``first`` on; -1 stays."""
-    return np.where(rows >= 0, rows + first, -1)
+    """Rows as numbers from ``first`` on; -1 stays: mostly all are, and so the same."""
+    return np.where(rows >= 0, rows + first, -1) if rows.max(initial=-1) >= 0 else rows
 
 
 class Waiting:

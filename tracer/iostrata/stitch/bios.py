@@ -14,7 +14,8 @@ that is given back is issued again.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from functools import cached_property
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ MERGED: Final = 128
 """So many further bios of a request are recorded (MAX_MERGED of bpf/block.bpf.c)."""
 DEPTH: Final = 16
 """How often a bio can be split and handed on."""
+Value = TypeVar("Value", bound=np.generic)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +77,15 @@ class Bios:
 
     def __len__(self) -> int:
         return len(self.key)
+
+    @cached_property
+    def root(self) -> Ints:
+        """Of each, the row of the whole one."""
+        return roots(self.parent)
+
+    def of_root(self, values: NDArray[Value]) -> NDArray[Value]:
+        """Of each, what its whole one has; the same, where none came of another."""
+        return values[self.root] if (self.parent >= 0).any() else values
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 
 from iostrata import native
 from iostrata.columns import AsOf, Ints, at, joined, order_of
-from iostrata.stitch.bios import Bios, Carried, roots
+from iostrata.stitch.bios import Bios, Carried
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.rpc import Calls
 from iostrata.stitch.window import Columns, Window
@@ -83,7 +83,7 @@ def _of_requests_in_c(
         (requests.device_key[flushes], requests.complete_ns[flushes]),
         SOON_NS,
         (requests.completion, requests.complete_ns),
-        (bios.wants_flush, bios.device_key, bios.request, roots(bios.parent)),
+        (bios.wants_flush, bios.device_key, bios.request, bios.root),
         (carried.bio, carried.request),
         (
             completed["tid"], completed["cpu"], completed["time_ns"], bios.lives.of_requests,
@@ -106,7 +106,7 @@ def _of_block(events: Columns, bios: Bios, bio: Ints, request: Ints) -> Endings:
     known = np.flatnonzero(bio >= 0)
     time, none = events["time_ns"][known], np.full(len(known), -1)
     return Endings(
-        events["tid"][known], events["cpu"][known], time, time, roots(bios.parent)[bio[known]],
+        events["tid"][known], events["cpu"][known], time, time, bios.root[bio[known]],
         request[known], none, none, _itself(events)[known],
     )  # fmt: skip
 

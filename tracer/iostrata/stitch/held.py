@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from iostrata.columns import NEVER, AsOf, Ints, at, one_of, pair_key
-from iostrata.stitch.bios import Bios, roots
+from iostrata.stitch.bios import Bios
 from iostrata.stitch.reads import OPEN_OF_DEVICE
 from iostrata.stitch.submissions import AIO_READS, AIO_WRITES
 from iostrata.stitch.window import Window
@@ -38,7 +38,7 @@ def asked_for(window: Window, bios: Bios) -> Asking:
     yet, is that request's."""
     none = np.full(len(bios), -1)
     held = np.flatnonzero(bios.held)
-    held = held[roots(bios.parent)[held] == held] if len(held) else held
+    held = held[bios.root[held] == held] if len(held) else held
     # Older recorders do not tell at which place a request was.
     if not len(held) or "offset_bytes" not in window.trace.points["aio_submit"].fields:
         return Asking(bios.tid, bios.begin_ns, none)

@@ -27,7 +27,7 @@ from iostrata.columns import (
     overlapping,
     pair_key,
 )
-from iostrata.stitch.bios import Bios, roots
+from iostrata.stitch.bios import Bios
 from iostrata.stitch.calls import FILE_UNKNOWN, Pieces, Reads
 from iostrata.stitch.endings import SOON_NS
 from iostrata.stitch.owners import Owners
@@ -214,7 +214,7 @@ def _of_unknown_files(
     """
     file, known = np.full(len(bios), -1), np.zeros(len(bios), np.bool_)
     file[of_bios.row], known[of_bios.row] = of_bios.file, True
-    whole = np.where(known, np.arange(len(bios)), roots(bios.parent))
+    whole = np.where(known, np.arange(len(bios)), bios.root)
     file, known = file[whole], known[whole]
     asker = np.where(
         bios.read & (piece_of_bio < 0), readers.owners.find(bios.tid, bios.begin_ns), -1

@@ -75,13 +75,11 @@ class SpanList:
         of: Ints | None = None,
     ) -> None:
         keep = (owner >= 0) & (end_ns > begin_ns)
-        rows = slice(None) if keep.all() else np.flatnonzero(keep)
-        owner = owner[rows]
-        if not len(owner):
+        if not keep.any():
             return
-        numbers = np.full(len(owner), RANK[rank], np.int16) if isinstance(rank, str) else rank[rows]
-        known = np.full(len(owner), -1) if of is None else of[rows]
-        self._parts.append(Spans(owner, numbers, begin_ns[rows], end_ns[rows], known))
+        numbers = np.full(len(owner), RANK[rank], np.int16) if isinstance(rank, str) else rank
+        known = np.full(len(owner), -1) if of is None else of
+        self._parts.append(Spans(owner, numbers, begin_ns, end_ns, known).where(keep))
 
     def extend(self, spans: Spans | SpanList) -> None:
         """What another list has, or collected: none of it is to be left out."""

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Containing, Ints, at, distinct, joined, one_of, order_of
 from iostrata.layers import RANK
-from iostrata.stitch.bios import Bios, Carried, lowered, roots
+from iostrata.stitch.bios import Bios, Carried, lowered
 from iostrata.stitch.blockio import flushes_awaited, is_bare, kinds_of
 from iostrata.stitch.owners import Syncs
 from iostrata.stitch.requests import Requests
@@ -141,7 +141,6 @@ class Stack:
         if lower_of or len(workers.tid) or (bios.above >= 0).any():
             self._tie(requests, workers, owned, lower_of)
         parent, above, device = self.bios.parent, self.bios.above, bios.device_key
-        self.root = roots(parent)
         child = np.flatnonzero(parent >= 0)
         handed = child[device[child] != device[parent[child]]]
         given = requests.device_key[above[above >= 0]]
@@ -167,7 +166,7 @@ class Stack:
         some = np.flatnonzero(loose)
         loose[some] = ~workers.works_for_another(bios.tid[some], bios.begin_ns[some])
         parent, above, tied = _by_time(bios, requests, loose, above, lower_of)
-        self.by_time = int(np.count_nonzero(tied[roots(bios.parent)]))
+        self.by_time = int(np.count_nonzero(tied[bios.root]))
         self.bios = replace(
             bios, parent=parent, above=above, lowered=lowered(parent, above, bios.device_key)
         )

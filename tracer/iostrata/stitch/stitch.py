@@ -22,7 +22,7 @@ from iostrata.layers import RANK
 from iostrata.stitch.audit import Audit, activities_of, audit
 from iostrata.stitch.awaited import Waiting, edges_of_commits, numbered
 from iostrata.stitch.behind import Behind
-from iostrata.stitch.bios import DEPTH, Bios, Carried, bios_of, roots
+from iostrata.stitch.bios import DEPTH, Bios, Carried, bios_of
 from iostrata.stitch.blockio import Awaited, flushes_awaited, spans_of_bios
 from iostrata.stitch.completing import completing
 from iostrata.stitch.elsewhere import spans_elsewhere
@@ -120,15 +120,17 @@ def stitch(window: Window) -> Stitched:
     requests, completed = requests_of(window)
     bios, carried = bios_of(window, requests, completed)
     workers = workers_of(owners.syncs, requests, window.trace.facts)
-    root = roots(bios.parent)
     asking = asked_for(window, bios)
     asker = owners.find(asking.tid, asking.time_ns)
-    piece_of_bio = np.where(bios.read & ~own_reads(window, asker), -1, asker)[root]
-    commit_of_bio = _commit_of_bio(window, bios, asking)[root]
+    asked_by = np.where(bios.read & ~own_reads(window, asker), -1, asker)
+    of_commit = _commit_of_bio(window, bios, asking)
+    piece_of_bio, commit_of_bio = bios.of_root(asked_by), bios.of_root(of_commit)
     keyed = (piece_of_bio >= 0) | (commit_of_bio >= 0)
     stack = Stack(bios, requests, workers, keyed, window.trace.facts)
-    bios, root = stack.bios, stack.root
-    asker, piece_of_bio, commit_of_bio = asker[root], piece_of_bio[root], commit_of_bio[root]
+    bios, root = stack.bios, stack.bios.root
+    asker, piece_of_bio, commit_of_bio = (
+        bios.of_root(column) for column in (asker, piece_of_bio, commit_of_bio)
+    )
     piece_of_sleep = owners.find(sleeps.tid, sleeps.on_ns)
 
     spans = SpanList()
@@ -136,8 +138,8 @@ def stitch(window: Window) -> Stitched:
     submitted(spans, window, owners.submitting, bios)
     spans.add(owners.runs.piece, "syscall", owners.runs.begin_ns, owners.runs.end_ns)
     journal = commit_of_bio >= 0
-    logged = journal | of_fast_commits(window, bios, root)
-    owned = (piece_of_bio >= 0) | journal | (bios.above[root] >= 0)
+    logged = journal | of_fast_commits(window, bios)
+    owned = (piece_of_bio >= 0) | journal | (bios.of_root(bios.above) >= 0)
     flushes = flushes_awaited(bios, np.flatnonzero(owned), requests)
     spans.extend(
         spans_of_bios(bios, requests, carried, flushes, piece_of_bio, logged, stack.stacked)
@@ -156,9 +158,8 @@ def stitch(window: Window) -> Stitched:
     spans.extend(spans_of_images(window))
     spans.extend(spans_of_calls(held, caller, len(requests.key), hindered))
     numbers = _numbers(len(requests.key) + len(calls), sleeps, window.commits, bios)
-    since_ns = np.where(root == np.arange(len(bios)), asking.since_ns[root], -1)
-    held_back = np.flatnonzero(since_ns >= 0)
-    limited = (since_ns[held_back], bios.queue_ns[held_back], held_back + numbers.bio)
+    held_back = np.flatnonzero((asking.since_ns >= 0) & (bios.parent < 0))
+    limited = (asking.since_ns[held_back], bios.queue_ns[held_back], held_back + numbers.bio)
     spans.add(piece_of_bio[held_back], "throttle.io", *limited)
     first_sleep = numbers.sleep
     next_ns = next_of(owners.runs, sleeps)
@@ -171,7 +172,7 @@ def stitch(window: Window) -> Stitched:
     commits_used = np.zeros(0, np.int64)
     first_commit = len(window.pieces.begin_ns)
     first_request = first_commit + len(window.commits)
-    of_request = numbered(bios.above[root], first_request)
+    of_request = numbered(bios.of_root(bios.above), first_request)
     activity_of_bio = np.where(commit_of_bio >= 0, commit_of_bio + first_commit, of_request)
     waiting = Waiting(window, owners, workers, requests, sleeps, piece_of_sleep)
     work, needed = loop_work_of(window), needed_until(bios, requests, sleeps)
@@ -390,7 +391,7 @@ def _activity_spans(
     spans.add(ran.owner + first_commit, ran.rank, ran.begin_ns, ran.end_ns, number)
     # Ordered mode writes data before the log, with neither the flag nor the name of a journal.
     log = at(commits.store, np.where(in_commit, activity_of_bio - first_commit, -1)) > 0
-    journal = in_commit & (bios.meta | bios.wants_flush[stack.root] | log)
+    journal = in_commit & (bios.meta | bios.of_root(bios.wants_flush) | log)
     spans.extend(
         spans_of_bios(bios, requests, carried, flushes, activity_of_bio, journal, stack.stacked)
     )

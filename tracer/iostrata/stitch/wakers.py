@@ -67,6 +67,11 @@ class Slept:
     sleep: Ints
     begin_ns: Ints
 
+    def where(self, keep: NDArray[np.bool_]) -> Slept:
+        if keep.all():
+            return self
+        return Slept(self.owner[keep], self.sleep[keep], self.begin_ns[keep])
+
 
 @dataclass(frozen=True, eq=False)
 class Waits:
@@ -168,12 +173,17 @@ class Wakers:
         itself = np.flatnonzero(owner >= 0)
         slept = Slept(owner[itself], itself, sleeps.off_ns[itself])
         slept = Slept(**joined([slept, others]))
-        known = (sleeps.asleep & (sleeps.waker >= 0))[slept.sleep]
-        rows = slept.sleep[known]
+        slept = slept.where((sleeps.asleep & (sleeps.waker >= 0))[slept.sleep])
+        rows = slept.sleep
         front = Waits(
-            slept.owner[known], rows, slept.begin_ns[known], sleeps.wake_ns[rows],
-            sleeps.waker[rows], sleeps.waker_cpu[rows], sleeps.context[rows],
-            sleeps.waker_other_work[rows],
+            slept.owner, rows, slept.begin_ns,
+            *(
+                column.take(rows)
+                for column in (
+                    sleeps.wake_ns, sleeps.waker, sleeps.waker_cpu, sleeps.context,
+                    sleeps.waker_other_work,
+                )
+            ),
         )  # fmt: skip
         spans, ended = SpanList(), np.zeros(len(sleeps), np.bool_)
         ended[rows[self._asking[rows] >= 0]] = True
