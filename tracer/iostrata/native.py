@@ -179,7 +179,10 @@ def few(values: Ints, most: int) -> Ints | None:
 
 
 class Lookup(NamedTuple):
-    """Rows by key and time, to be looked up a few at a time. ``row``, ``time_ns``: key by key."""
+    """Rows by key and time, to be looked up a few at a time. ``row``, ``time_ns``: key by key.
+
+    ``near``: of each key, close to where it was found last.
+    """
 
     slot_key: Ints
     slot_number: NDArray[np.int32]
@@ -187,13 +190,14 @@ class Lookup(NamedTuple):
     first: Ints
     row: Ints
     time_ns: Ints
+    near: Ints
 
     @staticmethod
     def of(keys: Ints, times: Ints, order: Ints | None) -> Lookup:
         """``order``: of the rows by time, stable; None: they are in it."""
         count = len(keys)
         first, row, time_ns = np.zeros(count + 2, np.int64), *np.empty((2, count), np.int64)
-        made = Lookup(*_slots(count), first, row, time_ns)
+        made = Lookup(*_slots(count), first, row, time_ns, np.zeros(count, np.int64))
         _call(
             "lookup_make", _ints(keys), _ints(times), order, count, words(*made.words),
             np.empty(count, np.int32),

@@ -3,32 +3,26 @@
 #ifndef LOOKUP_H
 #define LOOKUP_H
 
+#include "ascending.h"
 #include "keys.h"
 
-/* Of the n-th key, the rows are those from ``first[n]`` on, before ``first[n + 1]``. In words of 64
- * bits, as Python has them. */
+/* Of the n-th key, the rows are those from ``first[n]`` on, before ``first[n + 1]``; ``near[n]``:
+ * close to what was found last, any number at first. In words of 64 bits, as Python has them. */
 struct lookup {
 	struct keys keys;
 	int64_t *first;
 	int64_t *row;
 	int64_t *time_ns;
+	int64_t *near;
 };
 
-_Static_assert(sizeof(struct lookup) == 7 * sizeof(int64_t), "words");
+_Static_assert(sizeof(struct lookup) == 8 * sizeof(int64_t), "words");
 
-/* The first place of a key, from ``low`` to ``high``, whose time is above one. */
-static inline int64_t first_above(const struct lookup *lookup, int64_t low, int64_t high,
-				  int64_t time_ns)
+/* The first place of the n-th key whose time is above one. */
+static inline int64_t place_above(const struct lookup *lookup, int64_t n, int64_t time_ns)
 {
-	while (low < high) {
-		int64_t middle = low + (high - low) / 2;
-
-		if (lookup->time_ns[middle] > time_ns)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return low;
+	return lookup->near[n] = first_above(lookup->time_ns, lookup->first[n],
+					     lookup->first[n + 1], lookup->near[n], time_ns);
 }
 
 /* The row of a key that is the last one at or before a time; -1: there is none. */
@@ -38,7 +32,7 @@ static inline int64_t at_or_before(const struct lookup *lookup, int64_t key, int
 
 	if (number < 0)
 		return -1;
-	place = first_above(lookup, lookup->first[number], lookup->first[number + 1], time_ns);
+	place = place_above(lookup, number, time_ns);
 	return place > lookup->first[number] ? lookup->row[place - 1] : -1;
 }
 
@@ -51,7 +45,7 @@ static inline int64_t at_or_after(const struct lookup *lookup, int64_t key, int6
 		return -1;
 	place = lookup->first[number];
 	if (time_ns > INT64_MIN)
-		place = first_above(lookup, place, lookup->first[number + 1], time_ns - 1);
+		place = place_above(lookup, number, time_ns - 1);
 	return place < lookup->first[number + 1] ? lookup->row[place] : -1;
 }
 

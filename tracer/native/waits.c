@@ -13,7 +13,7 @@ static int64_t first_behind(const struct lookup *lookup, int64_t key, int64_t ti
 	if (number < 0)
 		return 0;
 	*behind = lookup->first[number + 1];
-	return first_above(lookup, lookup->first[number], *behind, time_ns);
+	return place_above(lookup, number, time_ns);
 }
 
 /* ``ended``: waits by key, and by when they ended; those of one key do not overlap. Returns how many

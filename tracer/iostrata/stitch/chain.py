@@ -38,7 +38,7 @@ RANKS: Final = tuple(
     RANK[name] for name in ("pause", "wakeup.interrupt", "throttle.io", "lock", "wakeup.runqueue",
                             "throttle.cpu", "wakeup.worker", "block.Q2G")
 )  # fmt: skip
-NO_LOOKUP: Final = (0,) * 7
+NO_LOOKUP: Final = (0,) * 8
 NO_DEEDS: Final = 4 * NO_LOOKUP + 4 * (0,)
 """Words of what is not known then: four lookups, three columns of theirs and one of the calls."""
 
