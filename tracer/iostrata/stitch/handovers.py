@@ -31,6 +31,8 @@ def submitted(spans: SpanList, window: Window, submitting: Submitting, bios: Bio
 
 def next_of(runs: Runs, sleeps: Sleeps) -> Ints:
     """Since when what each of io_uring's workers went on with had been its next; 0: nothing."""
+    if not len(runs.tid):
+        return np.zeros(len(sleeps), np.int64)
     run = Containing(runs.tid, runs.next_ns, runs.end_ns).find(sleeps.tid, sleeps.on_ns)
     return np.maximum(at(runs.next_ns, run), 0)
 

@@ -263,13 +263,15 @@ def issuers(
     bios: Bios, carried: Carried, awaited: Awaited, requests: Requests, owner: Ints
 ) -> Service:
     """Kernel threads that issued what others had queued. ``owner``: of each bio."""
-    mine = np.flatnonzero((owner[carried.bio] >= 0) & (requests.issued_by[carried.request] >= 0))
-    bio, request = carried.bio[mine], carried.request[mine]
-    own = awaited.of(owner)
-    later = requests.issued_by[own.flush] >= 0
-    later &= requests.issue_ns[own.flush] > bios.queue_ns[own.bio]
-    bio = np.concatenate([bio, own.bio[later]])
-    request = np.concatenate([request, own.flush[later]])
+    some, later = (
+        np.flatnonzero(requests.issued_by[of] >= 0) for of in (carried.request, awaited.flush)
+    )
+    flushed, flush = awaited.bio[later], awaited.flush[later]
+    behind = requests.issue_ns[flush] > bios.queue_ns[flushed]
+    bio = np.concatenate([carried.bio[some], flushed[behind]])
+    request = np.concatenate([carried.request[some], flush[behind]])
+    mine = owner[bio] >= 0
+    bio, request = bio[mine], request[mine]
     return Service(
         owner[bio], requests.issued_by[request], bios.queue_ns[bio], requests.issue_ns[request]
     )
@@ -282,7 +284,8 @@ def submitters(bios: Bios, carried: Carried, requests: Requests, owner: Ints) ->
     """
     same = bios.tid[carried.bio] == requests.issuer[carried.request]
     mine = np.flatnonzero((owner[carried.bio] >= 0) & same)
-    asked = np.flatnonzero((owner >= 0) & (bios.got_ns >= 0))
+    asked = np.flatnonzero(bios.got_ns >= 0)
+    asked = asked[owner[asked] >= 0]
     bio = np.concatenate([carried.bio[mine], asked])
     until = np.concatenate([requests.issue_ns[carried.request[mine]], bios.got_ns[asked]])
     return Service(owner[bio], bios.tid[bio], bios.queue_ns[bio], until)

@@ -92,9 +92,11 @@ def workers_of(syncs: Syncs, requests: Requests, facts: Facts) -> Workers:
     request = np.full(len(syncs.tid), -1)
     free = np.flatnonzero((syncs.piece < 0) & (syncs.worker < 0))
     for block in facts.blocks.values() if len(free) else ():
-        flushes = np.flatnonzero(requests.flush & (requests.device_key == block.device_key))
         rows = free[_is_backing(block, syncs, free)]
-        if not len(flushes) or not len(rows):
+        if not len(rows):
+            continue
+        flushes = np.flatnonzero(requests.flush & (requests.device_key == block.device_key))
+        if not len(flushes):
             continue
         none = np.zeros(len(rows), np.int64)
         running = AsOf(np.zeros(len(flushes), np.int64), requests.issue_ns[flushes])

@@ -16,6 +16,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iostrata.columns import NEVER, AsOf, Containing, Ints, at, joined
 from iostrata.layers import RANK
@@ -321,7 +322,7 @@ def _calls(spans: SpanList, window: Window, syncs: Syncs) -> None:
     calls = np.where(floored, np.arange(len(pieces)), -1)
     spans.add(calls, window.floor, pieces.begin_ns, pieces.end_ns)
     spans.add(syncs.piece, "fs", syncs.begin_ns, syncs.end_ns)
-    hidden = _left_unseen(window, np.flatnonzero(floored))
+    hidden = _left_unseen(window, floored)
     spans.add(hidden, "blocked", pieces.begin_ns[hidden], pieces.end_ns[hidden])
     requests = np.flatnonzero(pieces.request_key != 0)
     if len(requests):
@@ -339,12 +340,13 @@ def _calls(spans: SpanList, window: Window, syncs: Syncs) -> None:
             spans.add(requests, "syscall", begin, until)
 
 
-def _left_unseen(window: Window, calls: Ints) -> Ints:
-    """The calls (pieces) in which a thread left the CPU and nobody saw it: whatever no layer claims
-    of such a one, it may have slept."""
+def _left_unseen(window: Window, floored: NDArray[np.bool_]) -> Ints:
+    """The calls (of the pieces) in which a thread left the CPU and nobody saw it: whatever no layer
+    claims of such a one, it may have slept."""
     told = window.columns("sched_hidden", "tid")
     if not len(told["tid"]):
         return told["tid"]
+    calls = np.flatnonzero(floored)
     tid, end = window.pieces.tid[calls], window.pieces.end_ns[calls]
     last = AsOf(told["tid"], told["time_ns"]).at_or_before(tid, end)
     return calls[at(told["time_ns"], last) > window.pieces.begin_ns[calls]]
@@ -359,6 +361,8 @@ def _commit_of(window: Window, tid: Ints, time_ns: Ints) -> Ints:
 def _commit_of_bio(window: Window, bios: Bios, asking: Asking) -> Ints:
     """By the committing thread, or by the log write's own bio."""
     commits = window.commits
+    if not len(commits):
+        return np.full(len(bios), -1)
     queue_ns = np.where(asking.since_ns >= 0, asking.time_ns, bios.queue_ns)
     commit = _commit_of(window, asking.tid, queue_ns)
     logs = np.flatnonzero(commits.bio_key != 0)

@@ -150,8 +150,6 @@ class Wakers:
         self._by_thread = self._by_tid(self._told)
         self._resumed = sleeps.resumed
         self._asking = asking(bios, sleeps)
-        self._woken = np.flatnonzero(sleeps.asleep)
-        self._awake = AsOf(sleeps.tid[self._woken], sleeps.on_ns[self._woken])
         self._kinds = kinds
         self._window = window
         self._chosen = chosen(window, sleeps)
@@ -186,8 +184,9 @@ class Wakers:
             ),
         )  # fmt: skip
         spans, ended = SpanList(), np.zeros(len(sleeps), np.bool_)
-        ended[rows[self._asking[rows] >= 0]] = True
-        front = self._awaiting(front, rows, spans)
+        if (self._asking >= 0).any():
+            ended[rows[self._asking[rows] >= 0]] = True
+            front = self._awaiting(front, rows, spans)
         front = front.where(~self._collects(front))
         find = self._followed if native.LIBRARY is None else self._followed_in_c
         own = cache(lambda: self._own(carried, owners))
@@ -242,7 +241,7 @@ class Wakers:
             self._on_cpu if interrupt.any() else NOTHING,
             self._on_thread if other.any() else NOTHING,
             self._of_thread if itself.any() else NOTHING,
-            (self._told, self._by_thread),
+            (self._told, self._by_thread) if len(self._told) else NOTHING,
         )
         chain = Chain(
             self._sleeps, self._asking, self._chosen, self._endings, self._bios, self._asker,
@@ -305,22 +304,26 @@ class Wakers:
     def _own(self, carried: Carried, owners: Iterable[Ints]) -> Rows:
         """Completions by owner and thread, and the ending of each: all whose data it carried."""
         endings = self._endings
-        of_request = np.full(int(carried.request.max(initial=-1)) + 1, -1)
-        with_data = np.flatnonzero((endings.request >= 0) & (endings.request < len(of_request)))
-        of_request[endings.request[with_data]] = with_data
-        ending = at(of_request, carried.request)
+        requests = max(int(of.request.max(initial=-1)) + 1 for of in (endings, carried))
+        # Behind the last one is what is of none.
+        of_request = np.full(requests + 1, -1)
+        of_request[endings.request] = np.arange(len(endings.request))
+        of_request[-1] = -1
+        ending = of_request[carried.request]
         found = np.flatnonzero(ending >= 0)
         rows, bio = ending[found], carried.bio[found]
         # Mostly the bio that an ending names is all that it carried.
         named = np.zeros(len(endings.bio), np.bool_)
         named[rows[endings.bio[rows] == bio]] = True
-        others = self._completed[~named[self._completed]]
+        others = np.flatnonzero((endings.bio >= 0) & ~named)
         if len(others):
             rows = np.concatenate([others, rows])
             bio = np.concatenate([endings.bio[others], bio])
-        parts = []
+        parts = [(rows[:0], rows[:0])]
         for of_bio in owners:
-            owner = at(of_bio, bio)
+            if of_bio.max(initial=-1) < 0:
+                continue
+            owner = of_bio[bio]
             known = np.flatnonzero(owner >= 0)
             parts.append((owner[known], rows[known]))
         owner, rows = (np.concatenate(columns) for columns in zip(*parts, strict=True))
@@ -391,6 +394,14 @@ class Wakers:
                 rows, last = table()
                 found[some] = at(rows, last.at_or_before(key[some], front.end_ns[some]))
         return found
+
+    @cached_property
+    def _woken(self) -> Ints:
+        return np.flatnonzero(self._sleeps.asleep)
+
+    @cached_property
+    def _awake(self) -> AsOf:
+        return AsOf(self._sleeps.tid[self._woken], self._sleeps.on_ns[self._woken])
 
     @cached_property
     def _on_cpu(self) -> Rows:
