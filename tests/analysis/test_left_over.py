@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from iostrata.analysis import beside, prepare, quality_of
+from iostrata.analysis import Beside, prepare, quality_of
 from iostrata.cli import status_of
 from iostrata.columns import Ints
 from iostrata.errors import STATUS_LOSSES
@@ -181,7 +181,7 @@ def test_what_single_writes_are_told_of_is_together_what_all_are(name: str) -> N
     quality = quality_of(found.path, 0, {})
 
     def told_ns(rows: Ints) -> int:
-        return sum(left.time_ns for left in beside(found, rows, quality).left_over)
+        return sum(left.time_ns for left in Beside(found, rows).told(quality).left_over)
 
     every = np.arange(len(found.writes))
     assert told_ns(every) == sum(told_ns(every[row : row + 1]) for row in every) > 0
@@ -228,7 +228,7 @@ def test_what_is_part_of_another_write_is_not_beside_one(tmp_path: Path) -> None
         found = prepare(open_recording(recording))
         rows = np.flatnonzero(found.writes.tid == 100)
         quality = quality_of(found.path, 0, {})
-        assert beside(found, rows, quality).left_over == ()
+        assert Beside(found, rows).told(quality).left_over == ()
 
 
 @pytest.mark.parametrize(("duration", "status"), [(200_000, STATUS_LOSSES), (3_000, 0)])

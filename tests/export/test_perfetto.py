@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iostrata.analysis import Prepared, breakdown_of, prepare
+from iostrata.analysis import Beside, Prepared, breakdown_of, prepare
 from iostrata.export.packets import Sequence
 from iostrata.export.perfetto import _lanes, write_perfetto
 from iostrata.export.slices import slices_of
@@ -68,7 +68,7 @@ def test_what_is_written_is_what_the_definitions_write(
 
 
 def exported(found: Prepared, rows: Any, path: Path) -> Any:
-    write_perfetto(path, found, rows, slices_of(found, rows))
+    write_perfetto(path, found, rows, slices_of(Beside(found, rows), rows))
     trace = protos.Trace()
     trace.ParseFromString(path.read_bytes())
     return trace

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from iostrata.analysis import Beside, Prepared, prepare
 from iostrata.analysis import Path as MachinesPath
-from iostrata.analysis import Prepared, prepare
 from iostrata.clock import Alignment
 from iostrata.clock.line import Line
 from iostrata.export.clocks import CONVERSION_NS, MOST_SNAPSHOTS, clock_of, own_times
@@ -107,7 +107,8 @@ def test_each_machine_has_its_own_clock(found: Prepared, trace: Any) -> None:
 
 
 def test_slices_convert_to_the_spans_that_they_are(found: Prepared, trace: Any) -> None:
-    spans = slices_of(found, np.arange(WRITES)).spans
+    rows = np.arange(WRITES)
+    spans = slices_of(Beside(found, rows), rows).spans
     expected: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     for rank, begin, end in zip(
         spans.rank.tolist(), spans.begin_ns.tolist(), spans.end_ns.tolist(), strict=True

@@ -3,17 +3,22 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
+import numpy as np
 import pytest
 
-from iostrata.analysis import analyse
+from iostrata.analysis import Beside, analyse, prepare, quality_of
 from iostrata.cli import status_of
 from iostrata.crew import FEWEST
 from iostrata.export import spans
+from iostrata.hops import lift
 from iostrata.recording import open_recording
+from iostrata.stitch import window
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -79,3 +84,18 @@ def test_several_processes_write_the_same(tmp_path: Path, monkeypatch: pytest.Mo
         assert status_of([*words, "--jobs", file.name]) == 0
     assert parquet.ParquetFile(files[0]).num_row_groups > FEWEST
     assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_each_window_is_stitched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was left over in it, of which the file says how much, is told by the way."""
+    monkeypatch.setattr(window, "WINDOW_PIECES", 7)
+    found = prepare(open_recording(RECORDINGS / "xfs_log"))
+    every = Mock(wraps=lift)
+    monkeypatch.setattr("iostrata.analysis.beside.lift", every)
+    file = tmp_path / "x.parquet"
+    rows(RECORDINGS / "xfs_log", file)
+    assert every.call_count == sum(len(top.windows) for top in found.tops) > 3
+    told = json.loads(parquet.read_schema(file).metadata[b"iostrata"])
+    beside = Beside(found, np.arange(len(found.writes)))
+    own = quality_of(found.path, found.plain_writes, {})
+    assert told["left_over_share"] == round(beside.told(own).left_over_share, 6) > 0

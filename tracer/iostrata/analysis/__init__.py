@@ -2,7 +2,7 @@
 """A recording to what is said of it: Breakdown, timelines, the classic arithmetic."""
 
 from iostrata.analysis.arithmetic import Given, estimate
-from iostrata.analysis.beside import beside
+from iostrata.analysis.beside import Beside
 from iostrata.analysis.left_out import LOST
 from iostrata.analysis.path import Path
 from iostrata.analysis.pipeline import analyse, breakdown_of
@@ -12,6 +12,6 @@ from iostrata.analysis.so_far import SoFar, nobody
 from iostrata.analysis.timelines import timelines, timelines_of
 
 __all__ = [
-    "LOST", "Given", "Path", "Prepared", "SoFar", "analyse", "beside", "breakdown_of", "estimate",
+    "LOST", "Beside", "Given", "Path", "Prepared", "SoFar", "analyse", "breakdown_of", "estimate",
     "nobody", "prepare", "quality_of", "timelines", "timelines_of",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from msgspec import structs
 
-from iostrata.analysis.beside import beside
+from iostrata.analysis.beside import Beside
 from iostrata.analysis.path import Path
 from iostrata.analysis.prepared import Prepared, Top, prepare
 from iostrata.analysis.quality import quality_of
@@ -41,7 +41,7 @@ def timelines(recording: Recording, choice: Choice, wanted: Wanted = ALL, op: Op
     quality = quality_of(found.path, found.plain_writes, {})
     shown = timelines_of(found, choice, wanted)
     rows = np.array([one.number - 1 for one in shown], np.int64)
-    return Seen(shown, beside(found, rows, quality))
+    return Seen(shown, Beside(found, rows).told(quality))
 
 
 def timelines_of(found: Prepared, choice: Choice, wanted: Wanted = ALL) -> tuple[Timeline, ...]:

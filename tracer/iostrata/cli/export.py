@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -135,19 +136,23 @@ def export(
     found = None
     if perfetto or spans:
         # Which is not loaded for a table of what is known.
-        from iostrata.analysis import beside, prepare, quality_of  # noqa: PLC0415
+        from iostrata.analysis import Beside, prepare, quality_of  # noqa: PLC0415
 
         found = prepare(source, Op(op.value), jobs)
         chosen = choice.rows(found.writes)
         rows = _rows(found, chosen, first, last, bool(writes), story) if perfetto else chosen
-        quality = quality_of(found.path, found.plain_writes, {})
-        quality = beside(found, chosen if spans else rows, quality, jobs)
+        beside = Beside(found, chosen if spans else rows)
         if perfetto:
+            slices = slices_of(beside, rows)
+            beside.audits.update(slices.audits)
             with _named(perfetto, story) as file:
-                write_perfetto(file, found, rows, slices_of(found, rows))
+                write_perfetto(file, found, rows, slices)
+        own = quality_of(found.path, found.plain_writes, {})
+        rest_on = cache(lambda: beside.told(own, jobs))
         if spans:
             with _named(spans, story) as file:
-                write_parquet(file, batches(found, chosen, jobs), quality, SPANS)
+                write_parquet(file, batches(beside, jobs), rest_on, SPANS)
+        quality = rest_on()
     if parquet or csv:
         breakdown = told(source, Op(op.value), jobs, not no_cache, quiet, found)
         quality = breakdown.quality
@@ -156,7 +161,7 @@ def export(
         breakdown = breakdown if every else select(breakdown, chosen)
         if parquet:
             with _named(parquet, story) as file:
-                write_parquet(file, [columns(breakdown, chosen + 1)], breakdown.quality)
+                write_parquet(file, [columns(breakdown, chosen + 1)], lambda: quality)
         if csv:
             with _named(csv, story) as file:
                 write_csv(file, columns(breakdown, chosen + 1), jobs)

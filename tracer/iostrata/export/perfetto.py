@@ -56,7 +56,8 @@ FIRST_WAY: Final = 1 << 32
 def write_perfetto(path: Path, found: Prepared, rows: Ints, slices: Slices) -> None:
     """The writes in ``rows``, their spans and segments, and the machines' clocks."""
     found = replace(found, writes=by_first_clock(found))
-    slices = Slices(_by_first_clock(found, slices.spans), _by_first_clock(found, slices.segments))
+    spans, segments = (_by_first_clock(found, of) for of in (slices.spans, slices.segments))
+    slices = replace(slices, spans=spans, segments=segments)
     with path.open("wb") as file:
         for packet in _packets(found, rows, slices):
             file.write(packet)

@@ -12,8 +12,8 @@ from iostrata.attribute import segments
 from iostrata.columns import Ints, changes
 
 if TYPE_CHECKING:
-    from iostrata.analysis import Prepared
-    from iostrata.stitch import Spans
+    from iostrata.analysis import Beside
+    from iostrata.stitch import Audit, Spans
 
 
 @dataclass(frozen=True)
@@ -22,33 +22,38 @@ class Slices:
 
     ``spans``: what was at work, overlapping, ``Spans.of`` as in ``Lifted``, but told
     apart between windows; ``segments``: who held the time, exclusive, rank -1 for nobody.
+    ``audits``: what was left over in the windows that were stitched, as ``Beside`` has it.
     """
 
     spans: Spans
     segments: Spans
+    audits: dict[tuple[int, int], list[Audit]]
 
 
-def slices_of(found: Prepared, rows: Ints) -> Slices:
-    """Spans and segments of some writes; only the windows that hold them are stitched."""
-    # Whoever has prepared a recording has loaded them.
-    from iostrata.hops import lift  # noqa: PLC0415
+def slices_of(beside: Beside, rows: Ints) -> Slices:
+    """Spans and segments of some of the writes that ``beside`` tells of.
+
+    Only the windows that hold them are stitched.
+    """
+    # Whoever has prepared a recording has loaded it.
     from iostrata.stitch import SpanList  # noqa: PLC0415
 
     spans, parts, count = SpanList(), SpanList(), 0
-    for top in found.tops:
+    audits: dict[tuple[int, int], list[Audit]] = {}
+    for number, top in enumerate(beside.found.tops):
         write_of_piece, pieces = top.write_of_unit(rows)[top.pieces.unit], top.pieces
-        for place in top.windows:
+        for window, place in enumerate(top.windows):
             owner = write_of_piece[place]
             if not (owner >= 0).any():
                 continue
-            lifted = lift(found.path.graph, top.node, place)
+            lifted, audits[number, window] = beside.lift((number, window))
             own = lifted.spans.where(owner[lifted.spans.owner] >= 0)
             held = segments(own, pieces.begin_ns[place], pieces.end_ns[place])
             numbers = np.where(own.of >= 0, own.of + count, -1)
             spans.add(owner[own.owner], own.rank, own.begin_ns, own.end_ns, numbers)
             parts.add(owner[held.owner], held.rank, held.begin_ns, held.end_ns)
             count += sum(len(view.spans) for view in lifted.views)
-    return Slices(_in_order(spans.collect()), _in_order(parts.collect()))
+    return Slices(_in_order(spans.collect()), _in_order(parts.collect()), audits)
 
 
 def _in_order(spans: Spans) -> Spans:

@@ -15,34 +15,38 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints
 from iostrata.crew import each
 from iostrata.export.rows import Column
 from iostrata.export.slices import slices_of
 
 if TYPE_CHECKING:
-    from iostrata.analysis import Prepared
-    from iostrata.stitch import Spans
+    from iostrata.analysis import Beside, Prepared
+    from iostrata.stitch import Audit, Spans
 
 WRITES_AT_ONCE: Final = 50_000
 KINDS: Final = ("work", "held")
 UNATTRIBUTED: Final = "unattributed"
 
 
-def batches(found: Prepared, wanted: Ints, jobs: int = 1) -> Iterator[list[Column]]:
-    """The spans of some writes (rows), a few at a time; first of one kind, then of the other.
+def batches(beside: Beside, jobs: int = 1) -> Iterator[list[Column]]:
+    """The spans of the writes that ``beside`` tells of, a few at a time; first of one kind, then of
+    the other.
 
-    ``jobs``: by so many processes.
+    What was left over in their windows is put there. ``jobs``: by so many processes.
     """
+    found, wanted = beside.found, beside.rows
+    named = np.array([layer is not None for layer in found.path.layers])
 
-    def batch(first: int) -> tuple[list[Column], list[Column]]:
-        slices = slices_of(found, wanted[first : first + WRITES_AT_ONCE])
-        named = np.array([layer is not None for layer in found.path.layers])
+    def batch(first: int) -> tuple[list[Column], list[Column], dict[tuple[int, int], list[Audit]]]:
+        slices = slices_of(beside, wanted[first : first + WRITES_AT_ONCE])
         spans = slices.spans.where(named[found.path.place_of(slices.spans.rank)])
-        return _columns(found, spans, kind=0), _columns(found, slices.segments, kind=1)
+        work, held = _columns(found, spans, kind=0), _columns(found, slices.segments, kind=1)
+        return work, held, slices.audits
 
-    for both in each(batch, range(0, len(wanted), WRITES_AT_ONCE), jobs):
-        yield from both
+    for work, held, audits in each(batch, range(0, len(wanted), WRITES_AT_ONCE), jobs):
+        beside.audits.update(audits)
+        yield work
+        yield held
 
 
 def _columns(found: Prepared, spans: Spans, kind: int) -> list[Column]:
