@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -38,7 +39,21 @@ def test_each_in_order(jobs: int, count: int) -> None:
     assert children() == before
 
 
-def test_what_a_process_does_not_finish_is_done_here() -> None:
+@pytest.mark.parametrize("jobs", [1, 2, 3, 50])
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 11])
+def test_apart_in_order(jobs: int, count: int) -> None:
+    """This process has a share as large as any other's."""
+    before = children()
+    pieces = list(range(count))
+    found = list(crew.apart(lambda piece: (piece, os.getpid()), pieces, jobs))
+    assert [piece for piece, _ in found] == pieces
+    assert len({pid for _, pid in found}) == min(jobs, count)
+    assert [piece for piece, pid in found if pid == os.getpid()] == pieces[::jobs]
+    assert children() == before
+
+
+@pytest.mark.parametrize("by", [crew.each, crew.apart])
+def test_what_a_process_does_not_finish_is_done_here(by: Callable[..., Iterator[int]]) -> None:
     own = os.getpid()
 
     def work(piece: int) -> int:
@@ -48,10 +63,11 @@ def test_what_a_process_does_not_finish_is_done_here() -> None:
             raise ValueError("here it is told to nobody")
         return piece * piece
 
-    assert list(crew.each(work, list(range(9)), 2)) == [piece * piece for piece in range(9)]
+    assert list(by(work, list(range(9)), 2)) == [piece * piece for piece in range(9)]
 
 
-def test_an_error_is_that_of_one_process() -> None:
+@pytest.mark.parametrize("by", [crew.each, crew.apart])
+def test_an_error_is_that_of_one_process(by: Callable[..., Iterator[int]]) -> None:
     before = children()
 
     def work(piece: int) -> int:
@@ -59,22 +75,23 @@ def test_an_error_is_that_of_one_process() -> None:
             raise ValueError(f"of {piece}")
         return piece
 
-    found = crew.each(work, list(range(9)), 2)
+    found = by(work, list(range(9)), 2)
     assert [next(found) for _ in range(5)] == list(range(5))
     with pytest.raises(ValueError, match="of 5"):
         next(found)
     assert children() == before
 
 
+@pytest.mark.parametrize("by", [crew.each, crew.apart])
 def test_where_there_can_be_no_more_processes_one_is_enough(
-    monkeypatch: pytest.MonkeyPatch,
+    by: Callable[..., Iterator[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused() -> int:
         raise BlockingIOError
 
     before = children()
     monkeypatch.setattr(os, "fork", refused)
-    assert list(crew.each(str, list(range(9)), 2)) == [str(piece) for piece in range(9)]
+    assert list(by(str, list(range(9)), 2)) == [str(piece) for piece in range(9)]
     assert children() == before
 
 

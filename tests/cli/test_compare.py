@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -209,3 +211,34 @@ def test_bad_recordings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert status_of(["compare", a, str(tmp_path / "none")]) == 3
     assert status_of(["compare", a]) == 2
     assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("most_bytes", "processes"), [(1 << 30, 3), (0, 1)])
+def test_runs_are_analysed_at_once_where_there_is_room(
+    most_bytes: int,
+    processes: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whoever does it, what comes of it is the same."""
+    a, b = series(tmp_path / "a", 30_000), series(tmp_path / "b", 45_000)
+    assert status_of(["compare", a, b, "--jobs", "1"]) == 0
+    told = capsys.readouterr().out
+    forked = Mock(wraps=os.fork)
+    monkeypatch.setattr(os, "fork", forked)
+    monkeypatch.setattr("iostrata.cli.compare.MOST_BYTES", most_bytes)
+    assert status_of(["compare", a, b, "--jobs", "3"]) == 0
+    assert capsys.readouterr().out == told
+    assert forked.call_count == processes - 1
+
+
+def test_what_another_process_fails_at_is_an_error_here(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a, b = series(tmp_path / "a", 30_000), series(tmp_path / "b", 45_000)
+    (tmp_path / "b" / "2" / "local" / "metadata").write_bytes(b"none")
+    assert status_of(["compare", a, b, "--jobs", "1"]) == 3
+    told = capsys.readouterr()
+    assert status_of(["compare", a, b, "--jobs", "2"]) == 3
+    assert capsys.readouterr() == told

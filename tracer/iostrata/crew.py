@@ -55,13 +55,35 @@ def each(
     crew: list[_Worker] = []
     try:
         if jobs > 1 and len(pieces) >= FEWEST:
-            _begin(crew, work, rest, min(jobs, len(rest)))
+            _begin(crew, work, _shares(rest, jobs))
         for number, piece in enumerate(rest):
             found = crew[number % len(crew)].next() if crew else []
             yield found[0] if found else work(piece)
     finally:
         for worker in crew:
             worker.end()
+
+
+def apart(
+    work: Callable[[Piece], Result], pieces: Sequence[Piece], jobs: int = 1
+) -> Iterator[Result]:
+    """As ``each``, of pieces that have nothing in common: this process is one of those."""
+    crew: list[_Worker] = []
+    try:
+        _begin(crew, work, _shares(pieces, jobs)[1:])
+        for number, piece in enumerate(pieces):
+            turn = number % (len(crew) + 1)
+            found = crew[turn - 1].next() if turn else []
+            yield found[0] if found else work(piece)
+    finally:
+        for worker in crew:
+            worker.end()
+
+
+def _shares(pieces: Sequence[Piece], jobs: int) -> list[Sequence[Piece]]:
+    """By turns."""
+    many = min(jobs, len(pieces))
+    return [pieces[number::many] for number in range(many)]
 
 
 def by_threads(
@@ -127,10 +149,10 @@ class _Worker:
 
 
 def _begin(
-    crew: list[_Worker], work: Callable[[Piece], Result], pieces: Sequence[Piece], jobs: int
+    crew: list[_Worker], work: Callable[[Piece], Result], shares: Sequence[Sequence[Piece]]
 ) -> None:
-    """Each takes its turn at the pieces. Where there can be no more processes, nobody does."""
-    for number in range(jobs):
+    """Each has a share of the pieces. Where there can be no more processes, nobody has."""
+    for pieces in shares:
         source, target = os.pipe()
         with suppress(OSError):
             fcntl(target, F_SETPIPE_SZ, PIPE_BYTES)
@@ -149,7 +171,7 @@ def _begin(
             for worker in crew:
                 worker.pipe.close()
             os.close(source)
-            _work(work, pieces[number::jobs], target)
+            _work(work, pieces, target)
         os.close(target)
         crew.append(_Worker(pid, os.fdopen(source, "rb")))
 

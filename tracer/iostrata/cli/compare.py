@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
@@ -17,12 +20,16 @@ from iostrata.cli import filters, options
 from iostrata.cli.output import check_directory, put
 from iostrata.cli.present import STDOUT, terminal_width, told
 from iostrata.cli.sides import sides
+from iostrata.crew import apart
 from iostrata.errors import STATUS_LOSSES, STATUS_REGRESSION, NothingToAnalyse, UsageError
 from iostrata.foreign import shown
 from iostrata.model import Comparison, Op
 from iostrata.recording import open_recording
 from iostrata.report import comparison, comparison_json
-from iostrata.shelf import answered
+from iostrata.shelf import answered, bytes_of, known
+
+MOST_BYTES: Final = 2 << 30
+"""Recordings of so much together are analysed at once: what each needs is less."""
 
 
 def compare(
@@ -114,7 +121,8 @@ def compare(
         )
     group = by.value if by else ""
     wish = _Wish(group, wanted, Op(op.value), jobs, not no_cache)
-    a, b = ([_run(path, wish) for path in side] for side in (of_a, of_b))
+    runs = _runs([*of_a, *of_b], wish)
+    a, b = runs[: len(of_a)], runs[len(of_a) :]
     result = compared(a, b, group, limit)
     _check_common(result)
     if json == STDOUT:
@@ -133,29 +141,49 @@ def compare(
 
 @dataclass(frozen=True)
 class _Wish:
-    """What is asked of each recording."""
+    """What is asked of each recording. ``teller``: the process that says how far it is."""
 
     by: str
     wanted: Wanted
     op: Op
     jobs: int
     cached: bool
+    teller: int = field(default_factory=os.getpid)
+
+    @property
+    def question(self) -> str:
+        return f"run {self.by!r} {self.wanted!r}"
+
+
+def _runs(paths: Sequence[Path], wish: _Wish) -> list[Run]:
+    """Several at once, each by a process of its own, as far as there is room for them."""
+    opened = [open_recording(path) for path in paths]
+    new = [
+        one for one in opened if not wish.cached or known(one, wish.op, wish.question, Run) is None
+    ]
+    room = MOST_BYTES // max([1, *map(bytes_of, new)])
+    at_once = max(min(wish.jobs, len(new), room), 1)
+    if at_once > 1:
+        # Else each of them would load it.
+        import_module("iostrata.analysis")
+    share = replace(wish, jobs=max(wish.jobs // at_once, 1))
+    return list(apart(lambda path: _run(path, share), paths, at_once))
 
 
 def _run(path: Path, wish: _Wish) -> Run:
-    """Only figures are kept of each: many runs need no more memory than one."""
+    """Only figures are kept of each: many runs need hardly more memory than a few."""
     recording = open_recording(path)
 
     def run() -> Run:
         try:
-            found = told(recording, wish.op, wish.jobs, wish.cached)
+            quiet = os.getpid() != wish.teller
+            found = told(recording, wish.op, wish.jobs, wish.cached, quiet)
         except NothingToAnalyse as none:
             raise NothingToAnalyse(f"{path}: {none}", none.hint) from none
         return run_of(chosen(found, wish.wanted), wish.by, recording.created)
 
-    question = f"run {wish.by!r} {wish.wanted!r}"
-    known = answered(recording, wish.op, question, Run, run, wish.cached)
-    return replace(known, place=str(path.resolve()))
+    found = answered(recording, wish.op, wish.question, Run, run, wish.cached)
+    return replace(found, place=str(path.resolve()))
 
 
 def _limit(text: str) -> float | None:

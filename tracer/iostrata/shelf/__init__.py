@@ -4,5 +4,6 @@ nor is what analyses loaded."""
 
 from iostrata.shelf.answers import answered, known
 from iostrata.shelf.breakdowns import analysed
+from iostrata.shelf.files import bytes_of
 
-__all__ = ["analysed", "answered", "known"]
+__all__ = ["analysed", "answered", "bytes_of", "known"]

@@ -35,14 +35,9 @@ SETTLED_NS: Final = 2_000_000_000
 def key_of(recording: Recording, op: Op) -> bytes:
     """The same for the same files and the same program, wherever they are; empty: nothing is to be
     kept of these."""
-    files = {
-        f"{place}/{name}": status
-        for place in (".", *(machine.directory for machine in recording.machines))
-        for name, status in _files(recording.path / place, below=1)
-    }
+    files = _all_of(recording)
     changed = max((found.st_ctime_ns for found in files.values()), default=0)
-    size = sum(found.st_size for found in files.values())
-    if size < LARGE_BYTES or changed + SETTLED_NS > time.time_ns():
+    if _bytes(files) < LARGE_BYTES or changed + SETTLED_NS > time.time_ns():
         return b""
     key = hashlib.sha256(f"{op} {np.__version__}\n".encode())
     program = dict(_files(Path(iostrata.__file__).parent, below=9, suffix=".py"))
@@ -53,6 +48,24 @@ def key_of(recording: Recording, op: Op) -> bytes:
         told = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
         key.update(f"{name!r} {told}\n".encode())
     return key.digest()
+
+
+def bytes_of(recording: Recording) -> int:
+    """How large its files are together."""
+    return _bytes(_all_of(recording))
+
+
+def _bytes(files: dict[str, os.stat_result]) -> int:
+    return sum(found.st_size for found in files.values())
+
+
+def _all_of(recording: Recording) -> dict[str, os.stat_result]:
+    """By their paths."""
+    return {
+        f"{place}/{name}": status
+        for place in (".", *(machine.directory for machine in recording.machines))
+        for name, status in _files(recording.path / place, below=1)
+    }
 
 
 def _files(
