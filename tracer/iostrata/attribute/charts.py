@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iostrata.columns import Ints, order_of
 from iostrata.model import Breakdown, Charts, Stack
@@ -56,15 +57,19 @@ def _by_rank(parts: Sequence[Ints], order: Ints, percents: tuple[float, ...]) ->
     # A bin that so few writes leave empty is part of the one before it.
     kept = np.append(np.diff(firsts) > 0, True)
     percents, firsts = tuple(np.array(percents)[kept].tolist()), firsts[kept]
-    place = np.full(count, -1)
-    place[order[firsts[0] : firsts[-1]]] = np.repeat(np.arange(len(firsts) - 1), np.diff(firsts))
-    inside = np.flatnonzero(place >= 0)
-    return _stack([row[inside] for row in parts], place[inside], percents)
+    inside = order[firsts[0] : firsts[-1]]
+    bins = firsts[:-1] - firsts[0]
+    sums = np.stack([np.add.reduceat(row[inside], bins) for row in parts])
+    return _means(sums, np.diff(firsts), percents)
 
 
 def _stack(parts: Sequence[Ints], place: Ints, edges: tuple[float, ...]) -> Stack:
     bins = len(edges) - 1
     counts = np.bincount(place, minlength=bins)
     sums = np.stack([np.bincount(place, weights=row, minlength=bins) for row in parts])
+    return _means(sums, counts, edges)
+
+
+def _means(sums: NDArray[Any], counts: Ints, edges: tuple[float, ...]) -> Stack:
     means = sums / np.maximum(counts, 1)
     return Stack(edges, tuple(counts.tolist()), tuple(tuple(row) for row in means.tolist()))

@@ -14,6 +14,7 @@ from iostrata.attribute import Choice, Wanted, by_segment, charts, chosen, summa
 from iostrata.cli import filters, options, present
 from iostrata.cli.output import check_new, replacing
 from iostrata.cli.story import Story
+from iostrata.crew import both
 from iostrata.errors import STATUS_LOSSES
 from iostrata.foreign import shown
 from iostrata.model import Breakdown, Fact, Op
@@ -79,7 +80,7 @@ def html(
 
         found = prepare(opened, kind, jobs)
         breakdown = present.told(opened, kind, jobs, cached, quiet, found)
-        return _page(opened, found, chosen(breakdown, wanted), group, wanted)
+        return _page(opened, found, chosen(breakdown, wanted), group, wanted, jobs)
 
     question = f"page {group!r} {wanted!r}"
     told = answered(opened, kind, question, Page, made, cached)
@@ -97,19 +98,32 @@ def html(
 
 
 def _page(
-    recording: Recording, found: Prepared, breakdown: Breakdown, by: str, wanted: Wanted
+    recording: Recording,
+    found: Prepared,
+    breakdown: Breakdown,
+    by: str,
+    wanted: Wanted,
+    jobs: int,
 ) -> Page:
-    """Without a name."""
+    """Without a name. ``jobs``: by so many threads."""
     from iostrata.analysis import Given, estimate, timelines_of  # noqa: PLC0415
 
     several = len(found.path.members) > 1
     estimated = several and not wanted.told() and found.op is Op.SYNC
+    summary, (drawn, singles) = both(
+        lambda: summarise(breakdown, by),
+        # The layers of several machines are too many to tell apart in one chart.
+        lambda: (
+            charts(by_segment(breakdown) if several else breakdown),
+            timelines_of(found, SHOWN, wanted),
+        ),
+        jobs,
+    )
     return Page(
         name="",
-        summary=summarise(breakdown, by),
-        # The layers of several machines are too many to tell apart in one chart.
-        charts=charts(by_segment(breakdown) if several else breakdown),
-        timelines=timelines_of(found, SHOWN, wanted),
+        summary=summary,
+        charts=drawn,
+        timelines=singles,
         facts=_facts(recording, found.path),
         estimate=estimate(found, breakdown, Given()) if estimated else None,
     )
