@@ -7,7 +7,7 @@ CPU), and as the oracle of the tests. Columns are of equal length unless it is s
 
 from __future__ import annotations
 
-import secrets
+import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ctypes import CDLL, c_int64, c_uint64, c_void_p
@@ -24,7 +24,7 @@ BUILT: Final = Path(__file__).parents[1] / "native" / "build" / NAME
 Ints = NDArray[np.int64]
 
 # Nobody who makes a recording knows where its keys will be looked for.
-_SEED: Final = secrets.randbits(64)
+_SEED: Final = int.from_bytes(os.urandom(8))
 _RUN: Final = np.dtype([("time_ns", np.uint64), ("next", np.int64), ("number", np.int64)])
 _NUMBERS: Final = 1 << 16
 _LOWEST: Final = 256

@@ -8,7 +8,6 @@ by runs, not by writes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from statistics import fmean, stdev
 from typing import Final
 
 from iostrata.attribute.run import Figure, Run, RunGroup, left_out_of, served_in
@@ -64,6 +63,9 @@ def _group(name: str, runs: Sequence[RunGroup], layers: Mapping[LayerKey, Layer]
 
 def _repeated(runs_ns: tuple[float, ...]) -> Repeated:
     """The interval is Student's; what takes time takes no less than none."""
+    # Which is loaded where there are several runs only.
+    from statistics import fmean, stdev  # noqa: PLC0415
+
     mean, count = fmean(runs_ns), len(runs_ns)
     reach = quantile((1 + CONFIDENCE) / 2, count - 1) * stdev(runs_ns) / count**0.5
     least = 0.0 if min(runs_ns) >= 0 else mean - reach

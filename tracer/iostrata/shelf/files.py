@@ -9,9 +9,7 @@ none.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import secrets
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -39,6 +37,9 @@ def key_of(recording: Recording, op: Op) -> bytes:
     changed = max((found.st_ctime_ns for found in files.values()), default=0)
     if _bytes(files) < LARGE_BYTES or changed + SETTLED_NS > time.time_ns():
         return b""
+    # Which is not loaded for what is small.
+    import hashlib  # noqa: PLC0415
+
     key = hashlib.sha256(f"{op} {np.__version__}\n".encode())
     program = dict(_files(Path(iostrata.__file__).parent, below=9, suffix=".py"))
     for path in (native.PACKAGED, native.BUILT):
@@ -112,7 +113,7 @@ def put(directory: Path, name: str, write: Callable[[BinaryIO], None]) -> None:
     """
     with suppress(OSError, UnicodeEncodeError):
         within = _own(directory)
-        part = f"{name}.{secrets.token_hex(4)}"
+        part = f"{name}.{os.urandom(4).hex()}"
         try:
             flags = os.O_WRONLY | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
             with os.fdopen(os.open(part, flags, 0o600, dir_fd=within), "wb") as file:
