@@ -6,15 +6,14 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from iostrata.analysis import analyse, timelines
 from iostrata.attribute.choice import Choice, percentile
-from iostrata.columns import Ints
 from iostrata.errors import UsageError
-from iostrata.hops import Graph, Lifted, lift
-from iostrata.hops.hop import Node
+from iostrata.hops import lift
 from iostrata.model import Timeline
 from iostrata.recording import open_recording
 from iostrata.stitch import window
@@ -73,17 +72,13 @@ def test_steps_are_in_order_and_cover_each_call(path: Path) -> None:
 def test_only_windows_with_chosen_writes_are_stitched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Once: what is left over beside them is told by the way."""
     path = small_recording(tmp_path / "machine")
     monkeypatch.setattr(window, "WINDOW_PIECES", 4)
-    stitched: list[Ints] = []
-
-    def counting(graph: Graph, node: Node, rows: Ints) -> Lifted:
-        stitched.append(rows)
-        return lift(graph, node, rows)
-
-    monkeypatch.setitem(timelines.__globals__, "lift", counting)
+    stitched = Mock(wraps=lift)
+    monkeypatch.setattr("iostrata.analysis.beside.lift", stitched)
     assert len(seen(path, Choice(numbers=(1, 2, 40)))) == 3
-    assert len(stitched) == 2
+    assert stitched.call_count == 2
 
 
 def test_the_chosen_writes(tmp_path: Path) -> None:

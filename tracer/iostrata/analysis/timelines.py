@@ -21,7 +21,7 @@ from iostrata.analysis.transfers import are_reads, served_from
 from iostrata.analysis.who import TOLD, Names, told_apart
 from iostrata.attribute import ALL, Choice, Chosen, Wanted, process_name, segments
 from iostrata.columns import Ints, in_order
-from iostrata.hops import Lifted, Witnesses, lift
+from iostrata.hops import Lifted, Witnesses
 from iostrata.model import Lane, Op, Seen, Step, Timeline
 from iostrata.recording import Recording
 
@@ -38,17 +38,23 @@ class _Told:
 def timelines(recording: Recording, choice: Choice, wanted: Wanted = ALL, op: Op = Op.SYNC) -> Seen:
     """Errors: RecordingError, NothingToAnalyse, UsageError."""
     found = prepare(recording, op)
-    quality = quality_of(found.path, found.plain_writes, {})
-    shown = timelines_of(found, choice, wanted)
-    rows = np.array([one.number - 1 for one in shown], np.int64)
-    return Seen(shown, Beside(found, rows).told(quality))
+    shown, beside = _timelines(found, choice, wanted)
+    return Seen(shown, beside.told(quality_of(found.path, found.plain_writes, {})))
 
 
 def timelines_of(found: Prepared, choice: Choice, wanted: Wanted = ALL) -> tuple[Timeline, ...]:
     """In the order of the choice, among the wanted ones. Errors: NothingToAnalyse, UsageError."""
+    return _timelines(found, choice, wanted)[0]
+
+
+def _timelines(
+    found: Prepared, choice: Choice, wanted: Wanted
+) -> tuple[tuple[Timeline, ...], Beside]:
+    """And what is left over beside them: it is in the same windows."""
     chosen = choice.of(found.writes, wanted.rows(found.writes, found.op))
     rows = np.array([one.row for one in chosen], np.int64)
-    told = [_told_of_units(found, top, top.units_of(rows)) for top in found.tops]
+    beside = Beside(found, rows)
+    told = [_told_of_units(beside, number) for number in range(len(found.tops))]
     reading, timelines = are_reads(found.writes), []
     for one in chosen:
         top = found.top_of(one.row)
@@ -57,17 +63,21 @@ def timelines_of(found: Prepared, choice: Choice, wanted: Wanted = ALL) -> tuple
         if not reading[one.row]:
             mine.served = ""
         timelines.append(_timeline(found, top, one, unit, mine))
-    return tuple(timelines)
+    return tuple(timelines), beside
 
 
-def _told_of_units(found: Prepared, top: Top, units: Ints) -> dict[int, _Told]:
+def _told_of_units(beside: Beside, number: int) -> dict[int, _Told]:
+    """Of the units of one of the tops; what is left over beside them is noted."""
+    found, top = beside.found, beside.found.tops[number]
+    units = top.units_of(beside.rows)
     told = {int(unit): _Told() for unit in units}
     wanted = np.isin(top.pieces.unit, units)
-    for rows in top.windows:
+    for window, rows in enumerate(top.windows):
         mine = np.flatnonzero(wanted[rows])
         if not len(mine):
             continue
-        lifted, unit = lift(found.path.graph, top.node, rows), top.pieces.unit[rows]
+        lifted, beside.audits[number, window] = beside.lift((number, window))
+        unit = top.pieces.unit[rows]
         for piece, step in _steps(found.path, top, rows, mine, lifted):
             told[int(unit[piece])].steps.append(step)
         for piece in mine.tolist() if found.op is not Op.SYNC else ():
