@@ -29,13 +29,13 @@ static __always_inline __u64 cgroup_number(struct cgroup *group)
 	return cgroup_note(BPF_CORE_READ(group, kn, id) | hierarchy << CGROUP_ID_BITS);
 }
 
-static __noinline void task_emit(void)
+static __noinline bool task_emit(void)
 {
 	struct task_struct *task = current_task();
 	union event *e = emit_reserve(POINT_task);
 
 	if (!e)
-		return;
+		return false;
 	e->task.cgroup = 0;
 	if (bpf_core_field_exists(task->cgroups))
 		e->task.cgroup = cgroup_note(BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id));
@@ -44,17 +44,21 @@ static __noinline void task_emit(void)
 	task_comm(task, e->task.comm);
 	process_comm(task, e->task.process);
 	emit_submit(e, POINT_task);
+	return true;
 }
 
-/* Says who the current task is, unless that was said. */
-static __always_inline void task_tell(void)
+/* Says who the current task is, unless that was said; false: it could not be, as nothing is
+ * recorded yet or there was no room, and is to be tried again. */
+static __always_inline bool task_tell(void)
 {
 	__u32 tid = current_tid(), *told = &told_tasks[tid & (TOLD_TASKS - 1)];
 
 	if (likely(*told == tid))
-		return;
+		return true;
+	if (!task_emit())
+		return false;
 	*told = tid;
-	task_emit();
+	return true;
 }
 
 /* The same of the current thread, which is recorded. */
@@ -62,8 +66,7 @@ static __always_inline void thread_tell(struct thread *thread)
 {
 	if (likely(thread->told))
 		return;
-	thread->told = 1;
-	task_tell();
+	thread->told = task_tell();
 }
 
 /* Says once who the current thread is, as what is recorded and as a task. */

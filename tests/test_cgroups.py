@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from iostrata.cgroups import container_of, machines_own, virtual_machine_of
+from iostrata.cgroups import NOT_KNOWN, container_of, machines_own, virtual_machine_of
 
 ID = "3f2a91bc77de" + "0" * 52
 POD = "kubepods-burstable-pod1b2c.slice"
@@ -30,6 +30,7 @@ POD = "kubepods-burstable-pod1b2c.slice"
         ("/user.slice/user-1000.slice/session-3.scope", ""),
         ("/", ""),
         ("", ""),
+        (NOT_KNOWN, NOT_KNOWN),
     ],
 )
 def test_containers(path: str, name: str) -> None:

@@ -310,7 +310,7 @@ def test_times_by_the_clock() -> None:
 
 
 def test_groups_by_control_group() -> None:
-    """What a path does not tell is in no container."""
+    """What a path does not tell is in no container; without one that is not known."""
     number = "3f2a91bc77de" + "0" * 52
     paths = (f"/system.slice/docker-{number}.scope", "/qemu.slice/7.scope", "unknown")
     whole = mixed()
@@ -320,6 +320,6 @@ def test_groups_by_control_group() -> None:
     whole = replace(whole, writes=writes)
     assert {name for name, _ in groups(summarise(whole, "cgroup"))} == set(paths)
     assert sorted(groups(summarise(whole, "container"))) == [
-        ("docker 3f2a91bc77de", 20), ("none", 40),
+        ("docker 3f2a91bc77de", 20), ("none", 20), ("unknown", 20),
     ]  # fmt: skip
     assert sorted(groups(summarise(whole, "vm"))) == [("7", 20), ("none", 40)]

@@ -13,6 +13,8 @@ from typing import Final
 
 MOST_KEPT: Final = 1024
 """Of so many paths what is in them is kept: the same few are asked for again and again."""
+NOT_KNOWN: Final = "unknown"
+"""In place of a path."""
 SHORT: Final = 12
 """How much of a container's number its engine shows itself."""
 
@@ -49,8 +51,10 @@ _ESCAPED: Final = re.compile(r"\\x([0-9a-f]{2})")
 def container_of(path: str) -> str:
     """``docker 3f2a91bc77de``, ``lxc db``; empty: of no container that is known by its path.
 
-    Of nested ones the outermost: that is what this machine started.
+    Of nested ones the outermost: that is what this machine started. Of ``NOT_KNOWN`` it is that.
     """
+    if path == NOT_KNOWN:
+        return path
     parts = _parts(path)
     for number, part in enumerate(parts):
         for kind, pattern in _NAMED:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.analysis.placed import Placements
+from iostrata.cgroups import NOT_KNOWN
 from iostrata.columns import AsOf, Ints, at, coded, pair_key
 from iostrata.foreign import shown
 from iostrata.hops import HOPS, Link
@@ -17,7 +18,6 @@ from iostrata.stitch import ENGINES, EVERY_DEVICE, METHODS, Units, image_name
 from iostrata.trace import ProcessNames, ThreadNames, Trace, file_names, inode_numbers
 
 NO_FILE: Final = "unknown"
-NO_CGROUP: Final = "unknown"
 
 Coded = tuple[tuple[str, ...], NDArray[np.int32]]
 
@@ -82,7 +82,7 @@ def _cgroups(trace: Trace, tid: Ints, end_ns: Ints) -> Coded:
     row = AsOf(tasks["subject_tid"], tasks["time_ns"]).at_or_before(tid, end_ns)
     paths = trace.facts.cgroups
     group, codes = coded(at(tasks["cgroup"], row))
-    return _same_texts([shown(paths.get(number, NO_CGROUP)) for number in group.tolist()], codes)
+    return _same_texts([shown(paths.get(number, NOT_KNOWN)) for number in group.tolist()], codes)
 
 
 def _vms(trace: Trace, tgid: Ints, cgroups: Coded) -> Coded:

@@ -10,6 +10,7 @@ from typing import Final
 from rich.text import Text
 
 from iostrata import units
+from iostrata.cgroups import NOT_KNOWN
 from iostrata.model import (
     Cost,
     Crossing,
@@ -25,6 +26,7 @@ LABEL_WIDTH: Final = 12
 SITES: Final = 5
 LEAST_SITE: Final = 0.02
 """Of the time of all sites."""
+OF_CGROUPS: Final = frozenset({"cgroup", "container"})
 
 
 def lines(summary: Summary, width: int) -> Iterator[Text]:
@@ -77,6 +79,8 @@ def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
         yield "hidden", [f"{machine}: {units.duration(hidden_ns)} a {word}, behind others"], ""
     for unseen in quality.unseen:
         yield "not seen", [_unseen(unseen, quality, word)], "yellow"
+    if ungrouped := _ungrouped(summary):
+        yield "not seen", [ungrouped], "yellow"
     for site in _largest(quality.sites):
         where = f"{site.machine}: " if quality.crossings else ""
         took = units.duration(site.time_ns)
@@ -132,6 +136,17 @@ def _unseen(unseen: Unseen, quality: Quality, word: str) -> str:
     where = f"{unseen.machine}: " if quality.crossings else ""
     sleeps = "one sleep" if unseen.count == 1 else f"{unseen.count} sleeps"
     return f"{where}who ended {sleeps}: {units.duration(unseen.time_ns)} a {word}, unattributed"
+
+
+def _ungrouped(summary: Summary) -> str:
+    """Where groups are asked for, also if there is no other one to be listed; empty: none are."""
+    if summary.grouped_by not in OF_CGROUPS:
+        return ""
+    groups = [group.count for group in summary.groups if group.name == NOT_KNOWN]
+    if not groups:
+        return ""
+    of = f"{sum(groups)} of {summary.overall.count} {summary.op.word}s"
+    return f"the cgroup of {of} ({NOT_KNOWN}): not told, or gone before it was found"
 
 
 def _crossing(crossing: Crossing) -> Iterator[str]:
