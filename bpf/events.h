@@ -89,7 +89,8 @@ enum call {
 };
 
 /* A call of which only one end was seen, told as syscall_cut: it still ran when the recording ended
- * (result -EINPROGRESS), or it had begun before its programs were attached (enter_ns 0). */
+ * (result -EINPROGRESS), or it had begun before its programs were attached (enter_ns 0); or of which
+ * neither was, by both. */
 
 /* A thread whose calls are recorded: once when it is first seen, again after exec. */
 struct thread_event {
@@ -539,9 +540,10 @@ enum unseen_kind {
 	UNSEEN_MAPPINGS,   /* msync(2)s over several mappings: what is behind the first one */
 	UNSEEN_LIBRBD,     /* disks of Ceph that programs of the workload have by themselves */
 	UNSEEN_DISCARDS,   /* what their library is asked for otherwise: discards, zeros */
+	UNSEEN_HANGING,    /* calls that began before the recording, and are not over yet */
 };
 
-#define UNSEEN_KINDS 7
+#define UNSEEN_KINDS 8
 
 /* A part of a file's path, when it is first used under that name: its own name first, then
  * its directory's, up to the root of its file system.  A long name takes several parts. */

@@ -4,7 +4,6 @@
  * thread's state, the exit emits one event.  Which calls a program is attached
  * to stands in record/probes.c.
  */
-#include <asm/unistd.h>
 #include <linux/errno.h>
 #include <linux/ptrace.h>
 
@@ -28,55 +27,6 @@ struct exit_context {
 	int nr;
 	__s64 result;
 };
-
-static __always_inline __u8 call_numbered(int number)
-{
-	switch (number) {
-	case __NR_fsync:
-		return CALL_FSYNC;
-	case __NR_fdatasync:
-		return CALL_FDATASYNC;
-	case __NR_syncfs:
-		return CALL_SYNCFS;
-	case __NR_sync:
-		return CALL_SYNC;
-	case __NR_sync_file_range:
-		return CALL_SYNC_FILE_RANGE;
-	case __NR_msync:
-		return CALL_MSYNC;
-	case __NR_write:
-		return CALL_WRITE;
-	case __NR_writev:
-		return CALL_WRITEV;
-	case __NR_pwrite64:
-		return CALL_PWRITE64;
-	case __NR_pwritev:
-		return CALL_PWRITEV;
-	case __NR_pwritev2:
-		return CALL_PWRITEV2;
-	case __NR_sendfile:
-		return CALL_SENDFILE;
-	case __NR_splice:
-		return CALL_SPLICE;
-	case __NR_copy_file_range:
-		return CALL_COPY_FILE_RANGE;
-	case __NR_fallocate:
-		return CALL_FALLOCATE;
-	case __NR_ftruncate:
-		return CALL_FTRUNCATE;
-	}
-	return 0;
-}
-
-static __always_inline bool call_may_be_plain(__u8 call)
-{
-	return call <= CALL_PWRITEV2 || call >= CALL_SENDFILE;
-}
-
-static __always_inline __u32 durable_flags(__u8 call)
-{
-	return call == CALL_FTRUNCATE ? OPEN_OF_SYNC_INODE : O_DSYNC | OPEN_OF_SYNC_INODE;
-}
 
 /* Whether it makes durable, as far as that can be known; a file it is not to be recorded for: not. */
 static __always_inline bool cut_is_durable(__u8 call, struct file_identity *identity, __u8 *rwf)

@@ -4,9 +4,8 @@
 #define IOSTRATA_SYSCALL_BPF_H
 
 #include "file.bpf.h"
+#include "calls.h"
 #include "task.bpf.h"
-
-#define MS_SYNC 4
 
 /* From linux/fs.h; the latter since Linux 73fa7547c70b, in v6.9. */
 #define RWF_APPEND 0x10

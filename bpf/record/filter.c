@@ -165,17 +165,22 @@ static void follow(struct iostrata *skeleton, const struct blocks *blocks)
 	}
 }
 
-static bool allowed(const struct iostrata *skeleton, unsigned int dev)
+int filter_allows(const struct iostrata *skeleton, unsigned int dev)
 {
 	unsigned int first = ((dev * 2654435761u) >> 24) * WATCH_WAYS;
 
-	for (unsigned int way = 0; way < WATCH_WAYS; way++) {
+	for (unsigned int way = 0; dev && way < WATCH_WAYS; way++) {
 		const struct watch *place = &skeleton->bss->watched[first + way];
 
-		if (dev && place->dev == dev)
-			return place->bits & WATCH_ALLOWED;
+		if (place->dev == dev && place->bits & (WATCH_ALLOWED | WATCH_OTHER))
+			return (place->bits & WATCH_ALLOWED) != 0;
 	}
-	return false;
+	return -ENOENT;
+}
+
+static bool allowed(const struct iostrata *skeleton, unsigned int dev)
+{
+	return filter_allows(skeleton, dev) > 0;
 }
 
 static void add_mounted(struct iostrata *skeleton, unsigned int dev, unsigned int bits)

@@ -136,6 +136,7 @@ static void each_second(struct session *session)
 	own_probes(rings, &session->probes);
 	own_losses(rings);
 	own_full(rings);
+	hung_follow(session);
 	own_unseen(rings);
 	own_recorder(rings, false);
 	cgroups_follow(session->probes.skeleton->bss->cgroups);

@@ -127,6 +127,8 @@ int filter_devices(struct iostrata *skeleton, const struct options *options,
 /* The same of what has come since: to be recorded as if it had been there. */
 void filter_follow(struct iostrata *skeleton, const struct options *options,
 		   const struct blocks *blocks);
+/* Whether a device is one of those asked for, or lies on one; -ENOENT: that is not known. */
+int filter_allows(const struct iostrata *skeleton, unsigned int dev);
 /* Its place in the table of threads, or -ENOENT. */
 int filter_find_thread(const struct iostrata *skeleton, pid_t tid);
 int filter_add_thread(struct iostrata *skeleton, struct thread *threads, pid_t tid, pid_t tgid,

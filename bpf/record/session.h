@@ -62,6 +62,14 @@ void library_begin(struct session *session);
 /* The same, once one has opened one. */
 void library_follow(struct session *session);
 
+/* hung.c */
+/* Looks for calls that began before the recording and still run: no program meets them. */
+void hung_begin(const struct session *session);
+/* How many there are, for own_unseen(). */
+void hung_follow(const struct session *session);
+/* Tells of those that still run. */
+void hung_tell(struct session *session);
+
 /* compat.c */
 /* Looks at 32-bit programs' calls, if there are any now. */
 void compat_begin(struct session *session);

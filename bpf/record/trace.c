@@ -54,6 +54,7 @@ int trace_begin(struct session *session)
 	}
 	own_misses(&session->rings); /* nothing was to be recorded yet */
 	rings_record(&session->rings, true);
+	hung_begin(session);
 	own_clock(&session->rings);
 	own_recorder(&session->rings, true); /* what setting up cost: not part of recording */
 	own_probes(&session->rings, &session->probes);
@@ -81,6 +82,8 @@ int trace_end(struct session *session)
 	own_misses(rings);
 	own_recorder(rings, true);
 	own_clock(rings);
+	/* It may take a while, which is no part of recording. */
+	hung_tell(session);
 	if (!error)
 		error = rings_write(rings, true);
 	if (!error)

@@ -95,3 +95,17 @@ def test_losses_samples_and_silence() -> None:
     assert "\nall writes" in render(replace(summary(), chosen={}), view).plain
     assert "no synchronous write" in render(replace(summary(), table=None), view).plain
     assert render(summary(), view).plain.isascii()
+
+
+@pytest.mark.parametrize("height", [12, 30])
+@pytest.mark.parametrize(
+    ("count", "told"), [(0, ""), (1, "one call hangs since before"), (3, "3 calls hang since")]
+)
+def test_calls_that_hang_are_told_of(count: int, told: str, height: int) -> None:
+    """In the room that there is, and also where nothing else is to be shown."""
+    for found in summary(), replace(summary(), table=None):
+        text = render(replace(found, hanging=count), View("x", 80, height)).plain
+        assert ("since before this began" in text) == bool(count)
+        assert told in text
+        assert text.splitlines()[-1].startswith("q quit")
+        assert len(text.splitlines()) <= height

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,12 +27,14 @@ from iostrata.trace.layout import (
     CALL_SENDFILE,
     CALL_SPLICE,
 )
-from tests.root.conftest import IOSTRATA, iostrata, serve_slowly
+from tests.root.conftest import IOSTRATA, iostrata, remove_group, serve_slowly
+from tests.root.test_devices import device_of
+from tests.root.test_who import hierarchy
 
 PATIENCE_S = 60.0
 BEGUN_SOURCE = Path(__file__).parent / "programs" / "begun.c"
-# Where a thread sleeps until the file's daemon has answered.
-WAITS = re.compile("request_wait_answer|fuse")
+# Where a thread sleeps until the file's daemon has answered, or its file system is thawed.
+WAITS = re.compile("request_wait_answer|fuse|percpu_rwsem|percpu_down_read")
 
 # Does what each line of its input says, to a file, and says when it is done.
 PROGRAM = """
@@ -41,6 +45,7 @@ pipe, into = os.pipe()
 does = {
     "fsync": lambda: os.fsync(synced),
     "write": lambda: os.pwrite(durable, bytes(4096), 0),
+    "plain": lambda: os.pwrite(synced, bytes(4096), 0),
     "write-by-flag": lambda: os.pwritev(synced, [bytes(4096)], 0, os.RWF_DSYNC),
     "sendfile": lambda: os.lseek(durable, 0, 0) or os.sendfile(durable, zero, None, 4096),
     "splice": lambda: os.write(into, bytes(4096)) and os.splice(pipe, durable, 4096, None, 0),
@@ -85,6 +90,7 @@ class Program:
 def recorded(place: Path, *options: str) -> Iterator[None]:
     """While it is recorded, no shorter and no longer."""
     for name in ("begun", "over"):
+        (place / name).unlink(missing_ok=True)
         os.mkfifo(place / name)
     command = ("sh", "-c", f"echo > {place}/begun; read _ < {place}/over")
     begun = os.open(place / "begun", os.O_RDWR)
@@ -99,6 +105,18 @@ def recorded(place: Path, *options: str) -> Iterator[None]:
         assert running.stderr
         said = running.stderr.read()
     assert running.returncode == 0, said
+
+
+@contextmanager
+def frozen(place: Path) -> Iterator[None]:
+    """While nobody may write to a file system."""
+    if not shutil.which("fsfreeze"):
+        pytest.skip("fsfreeze is not installed")
+    subprocess.run(["fsfreeze", "--freeze", str(place)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["fsfreeze", "--unfreeze", str(place)], check=True)
 
 
 NUMBERS = {
@@ -152,6 +170,164 @@ def test_calls_that_hang_at_both_ends(call: str, chosen: bool, disk: Path) -> No
     document = json.loads(done.stdout)
     left_out = {"begun before the trace": 1, "still running at the end": 1}
     assert document["writes"] == {"analysed": 3, "left_out": left_out}, done.stderr
+
+
+CHOSEN = ("pid", "comm", "cgroup", "all", "device")
+HANGING = "still running, and began before"
+GROUP = f"iostrata-test-{os.getpid()}"
+
+
+def choice(by: str, pids: list[int], device: str) -> list[str]:
+    return {
+        "pid": [word for pid in pids for word in ("--pid", str(pid))],
+        "comm": ["--comm", Path(sys.executable).name],
+        "cgroup": ["--cgroup", f"/{GROUP}"],
+        "all": ["--all"],
+        "device": ["--all", "--device", device],
+    }[by]
+
+
+@pytest.mark.parametrize("file_system", ["ext4"], indirect=True)
+@pytest.mark.parametrize(
+    ("call", "by"),
+    [*(("write", by) for by in CHOSEN), *((one, "pid") for one in ("write-by-flag", "sendfile"))],
+)
+def test_calls_that_hang_all_the_while(call: str, by: str, file_system: Path, disk: Path) -> None:
+    """Stuck before, during and after; beside one that writes, and one that was stopped."""
+    with ExitStack() as stack:
+        group = hierarchy() / GROUP
+        group.mkdir()
+        stack.callback(remove_group, group)
+        before, during, after, stopped = (
+            Program(touched(file_system / name), stack)
+            for name in ("before", "during", "after", "stopped")
+        )
+        free = Program(touched(disk / "free"), stack)
+        programs = (before, during, after, stopped, free)
+        for program in programs:
+            (group / "cgroup.procs").write_text(str(program.pid))
+            program.begin("write")
+            program.done()
+        os.kill(stopped.pid, signal.SIGSTOP)
+        with frozen(file_system):
+            before.hang(call)
+            device = device_of(file_system)
+            pids = [program.pid for program in programs]
+            with recorded(disk, *choice(by, pids, device)):
+                during.hang(call)
+                free.begin("write")
+                free.done()
+            after.hang(call)
+        for program in (before, during, after):
+            program.done()
+    recording = disk / "recording"
+    (trace,) = open_recording(recording).traces()
+    told = trace.points["syscall_cut"].integers("tgid", "enter_ns", "result", "call", "dev")
+    seen = {pid: row for row, pid in enumerate(told["tgid"].tolist()) if pid in pids}
+    assert set(seen) == {before.pid, during.pid}
+    assert told["enter_ns"][seen[before.pid]] == 0
+    assert told["enter_ns"][seen[during.pid]] > 0
+    assert {told["result"][row] for row in seen.values()} == {-errno.EINPROGRESS}
+    assert {told["call"][row] for row in seen.values()} == {NUMBERS[call]}
+    assert len({told["dev"][row] for row in seen.values()}) == 1
+    done = iostrata("replay", str(recording), "--json", "-")
+    if by == "pid":
+        left_out = {"still running at the end": 1, HANGING: 1}
+        document = json.loads(done.stdout)
+        assert document["writes"] == {"analysed": 1, "left_out": left_out}, done.stderr
+
+
+@pytest.mark.parametrize("file_system", ["ext4"], indirect=True)
+def test_that_all_calls_hung_is_said(file_system: Path, disk: Path) -> None:
+    """And not that the filter were wrong."""
+    with ExitStack() as stack:
+        program = Program(touched(file_system / "file"), stack)
+        program.begin("write")
+        program.done()
+        with frozen(file_system):
+            program.hang("write")
+            with recorded(disk, "--pid", str(program.pid)):
+                pass
+        program.done()
+    done = iostrata("replay", str(disk / "recording"))
+    assert "no synchronous write ended here: one call hung all the while" in done.stderr
+
+
+@pytest.mark.parametrize("call", ["fsync", "splice"])
+def test_that_a_file_that_nobody_answers_for_hangs(call: str, disk: Path) -> None:
+    """Nor does it answer to whoever looks at it: the recorder does not ask."""
+    image = touched(disk / "image")
+    with ExitStack() as stack:
+        server = serve_slowly(image, 0.001, stack)
+        program = Program(image, stack)
+        stack.callback(os.kill, server, signal.SIGCONT)
+        program.begin("write")
+        program.done()
+        os.kill(server, signal.SIGSTOP)
+        program.hang(call)
+        with recorded(disk, "--all"):
+            pass
+    (trace,) = open_recording(disk / "recording").traces()
+    told = trace.points["syscall_cut"].integers("tgid", "enter_ns", "call")
+    row = told["tgid"].tolist().index(program.pid)
+    assert (told["call"][row], told["enter_ns"][row]) == (NUMBERS[call], 0)
+
+
+@pytest.mark.parametrize("file_system", ["ext4"], indirect=True)
+def test_plain_writes_that_a_mount_makes_synchronous_hang(file_system: Path, disk: Path) -> None:
+    with ExitStack() as stack:
+        program = Program(touched(file_system / "file"), stack)
+        for options in ("remount", "remount,sync"):
+            subprocess.run(["mount", "-o", options, str(file_system)], check=True)
+            program.begin("plain")
+            program.done()
+            with frozen(file_system):
+                program.hang("plain")
+                with recorded(disk, "--pid", str(program.pid), "--force"):
+                    pass
+            program.done()
+            done = iostrata("replay", str(disk / "recording"))
+            assert ("one call hung all the while" in done.stderr) == ("sync" in options)
+
+
+WRITES = """
+import os, sys
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_DSYNC)
+print("begun", flush=True)
+while True:
+    os.pwrite(fd, bytes(4096), 0)
+"""
+
+
+def test_who_is_stopped_or_frozen_hangs_in_no_call(disk: Path) -> None:
+    """It is on its way out of the last one, as which /proc still has it."""
+    with ExitStack() as stack:
+        group = hierarchy() / GROUP
+        group.mkdir()
+        stack.callback(remove_group, group)
+        writers = []
+        for name in ("stopped", "frozen"):
+            words = [sys.executable, "-c", WRITES, str(touched(disk / name))]
+            writer = stack.enter_context(subprocess.Popen(words, stdout=subprocess.PIPE))
+            stack.callback(writer.kill)
+            assert writer.stdout
+            assert writer.stdout.readline()
+            writers.append(writer.pid)
+        time.sleep(0.2)
+        (group / "cgroup.procs").write_text(str(writers[1]))
+        (group / "cgroup.freeze").write_text("1")
+        stack.callback((group / "cgroup.freeze").write_text, "0")
+        os.kill(writers[0], signal.SIGSTOP)
+        time.sleep(0.2)
+        with recorded(disk, *choice("pid", writers, "")):
+            pass
+    (trace,) = open_recording(disk / "recording").traces()
+    assert not len(trace.points["syscall_cut"])
+
+
+def touched(path: Path) -> Path:
+    path.write_bytes(bytes(1 << 20))
+    return path
 
 
 @pytest.mark.parametrize(("engine", "results"), [("uring", ["0", "4096"]), ("aio", ["0"])])

@@ -7,11 +7,13 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.cli.terminal import on_a_terminal
+from tests.root.test_cut import Program, frozen, touched
 from tests.root.test_record import writer
 
 
@@ -57,6 +59,26 @@ def test_live(busy: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert terminal.restored
     wait_until_gone(before)
     assert not list(tmp_path.glob("iostrata-top-*"))
+
+
+@pytest.mark.parametrize("file_system", ["ext4"], indirect=True)
+def test_what_hangs(file_system: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Since before, and until it does no longer; there is no write that ended."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with ExitStack() as stack:
+        program = Program(touched(file_system / "file"), stack)
+        program.begin("write")
+        program.done()
+        with frozen(file_system):
+            program.hang("write")
+            terminal = stack.enter_context(
+                on_a_terminal("-m", "iostrata", "top", "--pid", str(program.pid))
+            )
+            terminal.until("one call hangs since before this began")
+        program.done()
+        terminal.until("lost nothing")
+        terminal.press("q")
+        assert terminal.end() == 0
 
 
 def test_killed(busy: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ DISK = device(254, 16)
 AIO_WRITE, AIO_FDSYNC = 1, 3
 URING_FSYNC, URING_SYNC_FILE_RANGE, URING_READ, URING_WRITE = 3, 8, 22, 23
 BEGUN, RUNNING = "begun before the trace", "still running at the end"
+HANGING = "still running, and began before"
 
 
 def written(world: World) -> None:
@@ -38,13 +39,13 @@ def written(world: World) -> None:
 
 def cut(
     world: World, tid: int, call: int, enter_ns: int = 0, flags: int = 2,
-    kind: int = THREAD_TARGET,
+    kind: int = THREAD_TARGET, hangs: bool = False,
 ) -> None:  # fmt: skip
-    """It still runs, or (without its begin) returns late."""
+    """It still runs, or (without its begin) returns late, or never (``hangs``)."""
     world.target(tid, kind=kind)
     world.emit("syscall_cut", 500_000, tid, enter_ns=enter_ns, tgid=tid, call=call, inode=12,
                dev=DISK, open_flags=flags, size_bytes=8192,
-               result=-errno.EINPROGRESS if enter_ns else 8192)  # fmt: skip
+               result=-errno.EINPROGRESS if enter_ns or hangs else 8192)  # fmt: skip
 
 
 def test_those_that_are_synchronous_are_left_out_and_counted() -> None:
@@ -67,6 +68,38 @@ def test_a_recording_in_which_a_sync_hung_from_end_to_end_says_so() -> None:
     with pytest.raises(NothingToAnalyse, match=rf"{RUNNING} \(1\)") as told:
         analysed(world)
     assert "since when" in str(told.value.hint)
+
+
+def test_those_that_hang_all_the_while_are_told_apart() -> None:
+    world = World()
+    written(world)
+    cut(world, 200, CALL_FSYNC, enter_ns=7_000)
+    cut(world, 201, CALL_FSYNC)
+    cut(world, 202, CALL_FSYNC, hangs=True)
+    cut(world, 203, CALL_PWRITE64, flags=O_DSYNC, hangs=True)
+    cut(world, 204, CALL_PWRITE64, hangs=True)
+    cut(world, 205, CALL_FSYNC, hangs=True, kind=THREAD_VMM)
+    assert analysed(world).left_out == {BEGUN: 1, RUNNING: 1, HANGING: 2}
+
+
+@pytest.mark.parametrize(("count", "calls"), [(1, "one call"), (3, "3 calls")])
+def test_a_recording_in_which_calls_only_hung_does_not_blame_the_filter(
+    count: int, calls: str
+) -> None:
+    world = World()
+    for tid in range(count):
+        cut(world, 200 + tid, CALL_FSYNC, hangs=True)
+    with pytest.raises(NothingToAnalyse) as told:
+        analysed(world)
+    assert str(told.value) == f"no synchronous write ended here: {calls} hung all the while"
+    assert "syscall_cut" in str(told.value.hint)
+
+
+def test_of_direct_ones_those_that_hang() -> None:
+    world = reading_world()
+    cut(world, 200, CALL_PWRITE64, flags=O_DIRECT | O_DSYNC, hangs=True)
+    with pytest.raises(NothingToAnalyse, match=rf"{HANGING} \(1\)"):
+        analysed_reads(world, Op.DIRECT)
 
 
 @pytest.mark.parametrize(

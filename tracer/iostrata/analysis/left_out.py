@@ -14,6 +14,7 @@ from iostrata.columns import NEVER, Containing, Ints, distinct, meets, order_of
 from iostrata.hops import Graph, Link, beside
 from iostrata.stitch import (
     BEGUN,
+    HANGING,
     RUNNING,
     UNCOLLECTED,
     UNFINISHED,
@@ -39,6 +40,7 @@ WHAT_TO_DO: Final = {
     LOST: "record again, with a larger --buffer",
     FOR_OTHERS: "record whom they serve, too",
     RUNNING: "record until they end; iostrata dump has them, and since when, as syscall_cut",
+    HANGING: "iostrata dump has whose as syscall_cut; /proc/TID/stack says what one waits for",
     UNFINISHED: "record until the program has ended: a request ends with its completion",
     UNCOLLECTED: "it reads libaio's ring by itself, which nothing tells of: have it collect with "
     "io_getevents (fio: without userspace_reap); or record until it has ended",

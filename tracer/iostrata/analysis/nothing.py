@@ -10,6 +10,7 @@ from iostrata.analysis.left_out import LOST, WHAT_TO_DO
 from iostrata.errors import NothingToAnalyse
 from iostrata.hops import LIBRARY
 from iostrata.model import Op, Quality
+from iostrata.stitch import HANGING
 from iostrata.trace import NO_ROOM
 
 NONE_OF: Final = {Op.READ: "read of a file", Op.DIRECT: "read or write with O_DIRECT"}
@@ -48,6 +49,10 @@ def no_write_found(
 def _why(
     left_out: Mapping[str, int], quality: Quality, others: Sequence[Op], empty: Sequence[str]
 ) -> tuple[str, str]:
+    if [*left_out] == [HANGING] and not quality.damage:
+        calls = "one call" if left_out[HANGING] == 1 else f"{left_out[HANGING]} calls"
+        none = f"no synchronous write ended here: {calls} hung all the while"
+        return none, WHAT_TO_DO[HANGING]
     if left_out:
         reasons = ", ".join(f"{reason} ({count})" for reason, count in left_out.items())
         return (

@@ -59,6 +59,7 @@ class History:
             strips=_strips(parts),
             chosen=chosen,
             lost=recent[-1].lost if recent else {},
+            hanging=recent[-1].hanging if recent else 0,
         )
 
 

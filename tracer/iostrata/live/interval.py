@@ -17,6 +17,7 @@ class Interval:
     not looked at; ``skipped_events``: about how many events it had, beside the ``events``
     that were looked at. ``seen_ns``: writes that took no longer are all there; None:
     whatever they took. ``lost``: events lost so far, by ``machine:point``.
+    ``hanging``: calls that began before the recording, and are not over yet.
     """
 
     begin_ns: int
@@ -27,3 +28,4 @@ class Interval:
     seen_ns: int | None
     breakdown: Breakdown | None
     lost: Mapping[str, int]
+    hanging: int = 0

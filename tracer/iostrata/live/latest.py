@@ -24,6 +24,7 @@ from iostrata.live.interval import Interval
 from iostrata.model import Breakdown
 from iostrata.recording import RecordedMachine, Recording
 from iostrata.trace import Follower, Trace
+from iostrata.trace.layout import UNSEEN_HANGING
 
 SPAN_NS: Final = 3_000_000_000
 """Writes of up to two seconds are seen whole, if there are not too many events."""
@@ -76,6 +77,7 @@ class Latest:
             seen_ns=begin_ns - snapshot.begin_ns,
             breakdown=breakdown,
             lost=snapshot.trace.lost_by_point,
+            hanging=_hanging(snapshot.trace),
         )
 
     def _analysed(
@@ -89,6 +91,13 @@ class Latest:
         ended, began = found.writes.end_ns, found.writes.begin_ns
         mine = np.flatnonzero((ended > begin_ns) & (ended <= end_ns) & (began >= whole_ns))
         return select(found, mine) if len(mine) else None
+
+
+def _hanging(trace: Trace) -> int:
+    """As the recorder told last."""
+    told = trace.points["unseen"].integers("kind", "count")
+    counts = told["count"][told["kind"] == UNSEEN_HANGING].tolist()
+    return counts[-1] if counts else 0
 
 
 def affordable(events: int, took_ns: int) -> int:

@@ -218,7 +218,8 @@ class LiveSummary(Struct, frozen=True):
     and ``strips``: a value an interval of the view, the latest last; strips are mean ns a
     write by (machine, layer), None where there was no write, ``total`` and ``unattributed``
     being on machine "". ``chosen``: the name that the writes must have in a column
-    (``method``, ...). ``lost``: events, by point.
+    (``method``, ...). ``lost``: events, by point. ``hanging``: calls that began before, and are
+    not over yet.
     """
 
     table: Table | None
@@ -229,3 +230,4 @@ class LiveSummary(Struct, frozen=True):
     strips: Mapping[tuple[str, str], tuple[float | None, ...]]
     chosen: Mapping[str, str]
     lost: Mapping[str, int]
+    hanging: int = 0

@@ -84,6 +84,9 @@ def _head(summary: LiveSummary, view: View) -> Iterator[Text]:
 
 
 def _foot(summary: LiveSummary) -> Iterator[Text]:
+    if summary.hanging:
+        calls = "one call hangs" if summary.hanging == 1 else f"{summary.hanging} calls hang"
+        yield Text(f"{calls} since before this began: in no row", style="bold red")
     if summary.lost:
         count = sum(summary.lost.values())
         text = f"lost {count} events so far; writes that this may touch are left out"
@@ -115,7 +118,7 @@ def _table(summary: LiveSummary, view: View) -> Iterator[Text]:
     yield line.of("total", summary.table.total, strip_of("", "total"), "bold")
     groups = _grouped(busy, titled, view.order)
     titles = len(groups) if titled else 0
-    shown = _largest(busy, max(view.height - FRAME_LINES - titles, 1))
+    shown = _largest(busy, max(view.height - FRAME_LINES - titles - bool(summary.hanging), 1))
     for group in groups:
         if subtotal := subtotal_of(summary.table.segments, group.place):
             yield line.of(group.title, subtotal.figures, (), "bold")

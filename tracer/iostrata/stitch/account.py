@@ -76,9 +76,9 @@ def units_of(trace: Trace, jobs: int = 1) -> Accounted:
     for_others = done.rows(np.flatnonzero(~own & (done.method != PLAIN) & ~done.failed))
     cut = operations_of_calls(trace, "syscall_cut")
     cut = cut.where((cut.method != PLAIN) & ~one_of(cut.tgid, others))
-    begun = begun_before(trace)
-    since = np.append(cut.begin_ns, np.zeros(np.count_nonzero(~one_of(begun, others)), np.int64))
-    return Accounted(units, pieces, for_others, cut_short(since) + unfinished, plain)
+    begun = int(np.count_nonzero(~one_of(begun_before(trace), others)))
+    short = cut_short(cut.begin_ns, cut.failed, begun) + unfinished
+    return Accounted(units, pieces, for_others, short, plain)
 
 
 def serving(trace: Trace) -> Ints:

@@ -101,7 +101,7 @@ def reads_of(trace: Trace, guests: Ints | None = None) -> Transferred:
     batched = ~found.direct & found.batched
     none = Counter({IN_A_BATCH: int(np.count_nonzero(batched))})
     begun = transfers_begun_before(trace, lambda _, reads: reads)
-    none += _cut(trace, cut.begin_ns[cut.read], begun, guests)
+    none += _cut(trace, cut.where(cut.read), begun, guests)
     return _transferred(trace, found.where(~batched), others, none)
 
 
@@ -110,7 +110,7 @@ def direct_of(trace: Trace, guests: Ints | None = None) -> Transferred:
     found, cut, others = _transfers(trace, guests)
     found, others = found.where(found.direct), others.where(others.direct)
     begun = transfers_begun_before(trace, lambda flags, _: are_direct(trace, flags))
-    none = _cut(trace, cut.begin_ns[cut.direct], begun, guests)
+    none = _cut(trace, cut.where(cut.direct), begun, guests)
     return _transferred(trace, found, others, none)
 
 
@@ -120,10 +120,10 @@ def may_be_disk(open_flags: Ints) -> NDArray[np.bool_]:
     return may_be
 
 
-def _cut(trace: Trace, begin_ns: Ints, begun: Ints, guests: Ints | None) -> Counter[str]:
+def _cut(trace: Trace, cut: Transfers, begun: Ints, guests: Ints | None) -> Counter[str]:
     """How many calls and requests begin or end beyond the trace; ``begun``: requests' processes."""
-    own = np.count_nonzero(_mine(trace, begun, guests))
-    return cut_short(np.append(begin_ns, np.zeros(own, np.int64)))
+    requests = int(np.count_nonzero(_mine(trace, begun, guests)))
+    return cut_short(cut.begin_ns, cut.result < 0, requests)
 
 
 def _mine(trace: Trace, tgid: Ints, guests: Ints | None) -> NDArray[np.bool_]:

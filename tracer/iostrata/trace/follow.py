@@ -25,7 +25,9 @@ from iostrata.trace.stream import UNKNOWN_CPU, Stream, stream_cpu
 from iostrata.trace.times import Expected, time_fields
 from iostrata.trace.walk import Walk
 
-REMEMBERED: Final = ("thread", "task", "file_name", "rpc_connection", "loss", "miss", "probe")
+REMEMBERED: Final = (
+    "thread", "task", "file_name", "rpc_connection", "loss", "miss", "probe", "unseen",
+)  # fmt: skip
 """Points whose events are told once and matter ever after."""
 KEEP_SIZE_PUNCH_HOLE: Final = 0x01 | 0x02
 MEMORY_STREAM: Final = "remembered"
