@@ -26,6 +26,8 @@ POD = "kubepods-burstable-pod1b2c.slice"
         ("/machine.slice/systemd-nspawn@db-1.service/payload", "nspawn db-1"),
         (r"/machine.slice/machine-lxc\x2d7\x2ddb.scope", "lxc db"),
         (r"/machine.slice/machine-qemu\x2d7\x2ddb.scope", ""),
+        # The escape of what is no letter stays one.
+        (r"/machine.slice/machine-lxc\x2d7\x2d\x1b]db.scope", r"lxc \x1b]db"),
         ("/system.slice/postgresql@15-main.service", ""),
         ("/user.slice/user-1000.slice/session-3.scope", ""),
         ("/", ""),

@@ -81,7 +81,7 @@ def analysed(world: World, path: Path) -> Breakdown:
     return analyse(open_recording(write(world, path)))
 
 
-def world_of_waits(stacks: bool) -> World:
+def world_of_waits(stacks: bool) -> Stacked:
     world = Stacked()
     world.builder.block(DISK, "sda")
     if stacks:

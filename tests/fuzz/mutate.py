@@ -115,7 +115,7 @@ def _doubled(data: bytes, random: Random) -> bytes:
 # -- streams ---------------------------------------------------------------------
 
 
-def _packets(data: bytes) -> list[tuple[int, int]]:
+def packets_of(data: bytes) -> list[tuple[int, int]]:
     """Begin and size of each, as far as they are whole."""
     found, at = [], 0
     while at + HEAD_BYTES <= len(data):
@@ -140,7 +140,7 @@ def slept(data: bytes, random: Random) -> bytes:
 
 def _event(data: bytes, random: Random, point: str = "") -> bytes:
     """A field of some events of one packet. ``point``: that they are of; empty: of any."""
-    packets = [(at, size) for at, size in _packets(data) if size > HEAD_BYTES]
+    packets = [(at, size) for at, size in packets_of(data) if size > HEAD_BYTES]
     if not packets:
         return _flip(data, random)
     at, size = random.choice(packets)
@@ -171,7 +171,7 @@ def _value(old: Any, dtype: np.dtype[Any], random: Random) -> Any:
 
 def _shifted(data: bytes, random: Random) -> bytes:
     """A packet whose events are all later, or earlier; its head goes with them or does not."""
-    packets = [(at, size) for at, size in _packets(data) if size > HEAD_BYTES]
+    packets = [(at, size) for at, size in packets_of(data) if size > HEAD_BYTES]
     if not packets:
         return data
     at, size = random.choice(packets)
@@ -188,7 +188,7 @@ def _shifted(data: bytes, random: Random) -> bytes:
 
 def _packet(data: bytes, random: Random) -> bytes:
     """A field of a packet's head; or a packet once more, or away."""
-    packets = _packets(data)
+    packets = packets_of(data)
     if not packets:
         return data
     at, size = random.choice(packets)

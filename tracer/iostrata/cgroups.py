@@ -93,7 +93,13 @@ def _machine_in(path: str) -> tuple[str, str]:
 
 def _parts(path: str) -> list[str]:
     """As systemd escapes them: ``machine-qemu\\x2d1\\x2ddb.scope``."""
-    return [_ESCAPED.sub(lambda match: chr(int(match[1], 16)), one) for one in path.split("/")]
+    return [_ESCAPED.sub(_letter, one) for one in path.split("/")]
+
+
+def _letter(escape: re.Match[str]) -> str:
+    """What is none stays escaped: a terminal would obey it."""
+    letter = chr(int(escape[1], 16))
+    return letter if letter.isprintable() else escape[0]
 
 
 def _engine_above(parts: list[str]) -> str:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from iostrata.analysis.placed import Placements
 from iostrata.cgroups import NOT_KNOWN
 from iostrata.columns import AsOf, Ints, at, coded, pair_key
-from iostrata.foreign import shown
 from iostrata.hops import HOPS, Link
 from iostrata.stitch import ENGINES, EVERY_DEVICE, METHODS, Units, image_name
 from iostrata.trace import ProcessNames, ThreadNames, Trace, file_names, inode_numbers
@@ -82,7 +81,7 @@ def _cgroups(trace: Trace, tid: Ints, end_ns: Ints) -> Coded:
     row = AsOf(tasks["subject_tid"], tasks["time_ns"]).at_or_before(tid, end_ns)
     paths = trace.facts.cgroups
     group, codes = coded(at(tasks["cgroup"], row))
-    return _same_texts([shown(paths.get(number, NOT_KNOWN)) for number in group.tolist()], codes)
+    return _same_texts([paths.get(number, NOT_KNOWN) for number in group.tolist()], codes)
 
 
 def _vms(trace: Trace, tgid: Ints, cgroups: Coded) -> Coded:
@@ -90,7 +89,7 @@ def _vms(trace: Trace, tgid: Ints, cgroups: Coded) -> Coded:
     paths, group = cgroups
     pairs, codes = coded(trace.facts.running_machines(tgid) * max(len(paths), 1) + group)
     pids = [(pair // len(paths), paths[pair % len(paths)]) for pair in pairs.tolist()]
-    return _same_texts([shown(trace.facts.virtual_machine(*one)) for one in pids], codes)
+    return _same_texts([trace.facts.virtual_machine(*one) for one in pids], codes)
 
 
 def _number(trace: Trace, device: int, inode: int) -> str:

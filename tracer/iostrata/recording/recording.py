@@ -144,7 +144,7 @@ def read_recording_json(file: Path) -> Recording:
         machines,
         found.command,
         found.exit_status,
-        found.created,
+        shown(found.created),
         tuple(map(_named, found.absent)),
     )
 

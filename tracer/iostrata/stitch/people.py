@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from iostrata.cgroups import machines_own
 from iostrata.columns import AsOf, Ints, at, distinct, integers, pair_key
+from iostrata.foreign import shown
 from iostrata.model import UNKNOWN, Crowd, Who
 from iostrata.trace import Points, Trace
 
@@ -187,8 +188,7 @@ def _named(
     machines = trace.facts.running_machines(tgid[first])
     names = zip(process[first].tolist(), cgroup[first].tolist(), machines.tolist(), strict=True)
     return one, tuple(
-        _who(trace, bytes(name).decode(errors="replace"), group, machine)
-        for name, group, machine in names
+        _who(trace, shown(bytes(name)), group, machine) for name, group, machine in names
     )
 
 

@@ -239,12 +239,12 @@ def _allowed(told: Iterable[tuple[int, str]]) -> dict[int, tuple[str, ...]]:
 
 def _stack(line: str) -> tuple[int, tuple[str, ...]]:
     stack, _, functions = line.partition("\t")
-    return count(stack, 64), tuple(functions.split())
+    return count(stack, 64), tuple(map(shown, functions.split()))
 
 
 def _cgroup(line: str) -> tuple[int, str]:
     cgroup, _, path = line.partition("\t")
-    return count(cgroup, 64), path
+    return count(cgroup, 64), shown(path)
 
 
 def _least_rtt(row: Mapping[str, str]) -> tuple[int, int] | None:

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.foreign import shown
 from iostrata.trace import fact_files as fact
 from iostrata.trace.echo import ECHOES
 from iostrata.trace.facts import device_numbers, unescape
@@ -62,8 +63,10 @@ def redact_trace(source: Path, target: Path, names: Pseudonyms) -> None:
 
 
 def _word(key: str, value: str | int, names: Pseudonyms) -> str | int:
-    if not isinstance(value, str) or not value or key in KEPT_ENV:
+    if not isinstance(value, str) or not value:
         return value
+    if key in KEPT_ENV:
+        return shown(value)
     if key == "hostname":
         return names.host(value)
     return names.boot(value) if key == "boot_id" else "redacted"
