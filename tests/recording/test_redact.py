@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import errno
 import json
+import struct
 from importlib import import_module
+from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +15,13 @@ import pytest
 
 import iostrata
 from iostrata import cli
+from iostrata.analysis.arithmetic import _echoes
+from iostrata.analysis.connections import address_of
 from iostrata.attribute import summarise
 from iostrata.cli import status_of
 from iostrata.model import Breakdown
 from iostrata.recording import open_recording, redact
+from iostrata.trace.echo import HEAD
 from iostrata.trace.pseudonyms import Pseudonyms
 from tests.report.test_golden import RECORDINGS
 from tests.synthetic import O_DSYNC, Request, World, Writer, device
@@ -166,6 +171,101 @@ def test_the_same_name_has_the_same_pseudonym() -> None:
     assert names.process(b"kworker/secret") == b"process-2"
     group = names.cgroup(b"/system.slice/docker-" + b"ab" * 32 + b".scope")
     assert group == b"/n5/docker-000000000001" + b"0" * 52 + b".scope"
+
+
+def test_only_words_of_the_kernels_are_kept_of_a_threads_name() -> None:
+    """Nothing tells whose a thread is: anybody's may be called nearly as one of the kernel's."""
+    names = Pseudonyms()
+    kernels = (b"rcu_preempt", b"rcu_tasks_kthre", b"rcuop/3", b"jbd2/vda1-8", b"nfsd")
+    assert [names.process(name) for name in kernels] == [*kernels]
+    others = (b"rcu_s3cr3t", b"rcu_alice", b"jbd2/sdalice-8", b"rcuop/alice")
+    assert [names.process(name) for name in others] == [b"process-%d" % n for n in (1, 2, 3, 4)]
+
+
+def halves(address: str) -> tuple[int, int]:
+    number = int(IPv6Address(address))
+    return number >> 64, number & (1 << 64) - 1
+
+
+CLIENT, SERVER = "::ffff:192.168.77.12", "::ffff:192.168.77.99"
+
+
+def connected(path: Path) -> Path:
+    """A client that told of its connection, with an echo to its server."""
+    world = World()
+    writer = Writer(world, 100, DISK, 1_000)
+    writer.enter()
+    writer.data(Request())
+    writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+    writer.finish()
+    ends = [dict(zip((f"{end}_high", f"{end}_low"), halves(address), strict=True))
+            for end, address in (("local", CLIENT), ("remote", SERVER))]  # fmt: skip
+    for time_ns, connection in ((2_000, 800 << 16 | 2049), (3_000, 801 << 16 | 2049)):
+        world.emit("rpc_connection", time_ns, 0, connection=connection, **ends[0], **ends[1])
+        world.emit("rpc_call", time_ns, 0, connection=connection, ends=0xBEEF)
+        world.emit("packet_sent", time_ns, 0, connection=connection, ends=0xBEEF)
+    world.builder.write(path)
+    (path / "facts").mkdir(exist_ok=True)
+    (path / "facts" / "echoes").write_text(f"{HEAD}\n192.168.77.99\t2500\t9\n")
+    (path / "facts" / "connections").write_text(
+        "mount_point\tsource\taddress\tport\tlocal_port\tmin_rtt_us\n"
+        "/mnt\t192.168.77.99:/export\t192.168.77.99\t2049\t800\t77\n"
+    )
+    return path
+
+
+def test_an_address_has_one_pseudonym_in_events_and_facts(tmp_path: Path) -> None:
+    redact(open_recording(connected(tmp_path / "machine")), tmp_path / "redacted")
+    (trace,) = open_recording(tmp_path / "redacted").traces()
+    told = trace.points["rpc_connection"]
+    local, remote = (
+        {address_of(int(high), int(low)) for high, low in
+         zip(told[f"{end}_high"].tolist(), told[f"{end}_low"].tolist(), strict=True)}
+        for end in ("local", "remote")
+    )  # fmt: skip
+    assert len(local) == len(remote) == 1
+    assert local != remote
+    assert all(str(address).startswith("2001:db8::") for address in local | remote)
+    assert {ip_address(echo.address) for echo in trace.facts.echoes} == remote
+    data = b"".join(bytes_of(tmp_path / "redacted").values())
+    assert b"192.168.77" not in data
+    for address in (CLIENT, SERVER):
+        assert struct.pack("<Q", halves(address)[1]) not in data
+    # The hash of both: whoever knows one finds the other by trying all.
+    hashes = {
+        int(one) for point in ("rpc_call", "packet_sent") for one in trace.points[point]["ends"]
+    }
+    assert len(hashes) == 1
+    assert hashes != {0xBEEF}
+
+
+def test_which_echoes_were_to_its_server_is_told_by_the_addresses(tmp_path: Path) -> None:
+    source = connected(tmp_path / "machine")
+    redact(open_recording(source), tmp_path / "redacted")
+    for path in (source, tmp_path / "redacted"):
+        (trace,) = open_recording(path).traces()
+        used = trace.points["rpc_call"]["connection"].astype(np.int64)
+        assert _echoes(trace, used) == [9]
+
+
+def test_a_machines_part_leads_nowhere(tmp_path: Path) -> None:
+    """It is a directory's name of the new recording."""
+    path = secretive(tmp_path / "secret")
+    told = json.loads((path / "recording.json").read_text())
+    told["machines"][0]["role"] = "../../s3cr3t"
+    (path / "recording.json").write_text(json.dumps(told))
+    redact(open_recording(path), tmp_path / "in" / "redacted")
+    assert [one.name for one in (tmp_path / "in" / "redacted").iterdir() if one.is_dir()] == [
+        "machine"
+    ]
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["in", "secret"]
+
+
+def test_who_may_read_one_file_of_it_may_read_all(tmp_path: Path) -> None:
+    target = tmp_path / "shown"
+    assert status_of(["export", str(RECORDINGS / "nfs"), "--redact", str(target)]) == 0
+    modes = {path.stat().st_mode & 0o777 for path in target.rglob("*") if path.is_file()}
+    assert modes == {(target / "host" / "metadata").stat().st_mode & 0o777}
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

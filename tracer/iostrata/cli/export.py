@@ -33,7 +33,7 @@ from iostrata.export import (
     write_perfetto,
 )
 from iostrata.model import Op
-from iostrata.recording import Recording, give, open_recording, redact
+from iostrata.recording import FILE_NAME, Recording, give, open_recording, redact
 
 if TYPE_CHECKING:
     from iostrata.analysis import Prepared
@@ -181,6 +181,7 @@ def _redact(recording: Recording, directory: Path, story: Story) -> None:
     try:
         redact(recording, part)
         open_to_others(part, 0o777)
+        open_to_others(part / FILE_NAME, 0o666)
         give(part)
         part.rename(directory)
     except BaseException as error:

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from iostrata.recording.kept import kept_as
-from iostrata.recording.recording import RecordedMachine, Recording, write_recording_json
+from iostrata.recording.recording import ROLES, RecordedMachine, Recording, write_recording_json
 from iostrata.trace import Pseudonyms, redact_trace
 
 NOTE: Final = "what went wrong was redacted"
@@ -42,9 +42,12 @@ def _named(machines: Iterable[RecordedMachine]) -> dict[str, RecordedMachine]:
     found: dict[str, RecordedMachine] = {}
     counts: dict[str, int] = {}
     for machine in machines:
-        counts[machine.role] = counts.get(machine.role, 0) + 1
-        number = counts[machine.role]
-        name = machine.role if number == 1 else f"{machine.role}{number}"
+        # Which anybody may have written, and is a directory's name here.
+        role = machine.role if machine.role in ROLES else "machine"
+        counts[role] = counts.get(role, 0) + 1
+        name = role if counts[role] == 1 else f"{role}{counts[role]}"
         note = NOTE if machine.note else ""
-        found[machine.name] = replace(machine, name=name, directory=name, note=note, facts={})
+        found[machine.name] = replace(
+            machine, name=name, role=role, directory=name, note=note, facts={}
+        )
     return found

@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
 NAME_PART: Final = 27
 """Bytes of a name that an event has room for (``text`` in bpf/events.h, with its end)."""
 
-# Threads that the kernel names, by what they are and their number alone.
+# Threads that the kernel names, by what they are and their number alone. Nothing tells whether one
+# is the kernel's, and anybody may have such a name: so there is no room in these for another word.
 KERNEL_THREAD: Final = re.compile(
-    rb"kworker/u?\d+:\d+H?|ksoftirqd/\d+|migration/\d+|kswapd\d+|loop\d+|vhost-\d+|nfsd|rcu_\w{1,9}|"
-    rb"jbd2/(?:[shv]d[a-z]+|nvme\d+n\d+p?|dm-|md|loop)\d*-\d+|iou-(?:sqp|wrk)-\d+"
+    rb"kworker/u?\d+:\d+H?|ksoftirqd/\d+|migration/\d+|kswapd\d+|loop\d+|vhost-\d+|nfsd|"
+    rb"rcu_(?:preempt|sched|bh|gp|par_gp|tasks_(?:kthre|rude_|trace))|rcu(?:o[gps]|b|c)/\d+|"
+    rb"jbd2/(?:[shv]d[a-z]{1,2}|nvme\d+n\d+p?|dm-|md|loop)\d*-\d+|iou-(?:sqp|wrk)-\d+"
 )
+# Addresses of nobody: RFC 3849 sets these aside for examples.
+NOBODYS: Final = 0x20010DB8 << 96
 # Programs that serve others: a hop knows them by name.
 SERVERS: Final = frozenset({b"nbd-server", b"qemu-nbd", b"qemu-storage-da", b"tgtd", b"virtiofsd"})
 
@@ -73,7 +78,25 @@ class Pseudonyms:
         return f"host-{self._number('host', name.encode(errors='surrogateescape'))}"
 
     def address(self, text: str) -> str:
-        return f"address-{self._number('address', text.encode(errors='surrogateescape'))}"
+        """Of a host, or what it exports; one of IP is one of IP afterwards."""
+        try:
+            return str(IPv6Address(self._ip(ip_address(text))))
+        except ValueError:
+            return f"address-{self._number('address', text.encode(errors='surrogateescape'))}"
+
+    def halves(self, high: int, low: int) -> tuple[int, int]:
+        """The same of an address of IP as events have it: an IPv6 one, or an IPv4 one in it."""
+        address = IPv6Address(high << 64 | low)
+        number = self._ip(address.ipv4_mapped or address)
+        return number >> 64, number & (1 << 64) - 1
+
+    def _ip(self, address: IPv4Address | IPv6Address) -> int:
+        known = not address.is_unspecified
+        return NOBODYS | self._number("ip", str(address).encode()) if known else 0
+
+    def hashed(self, kind: str, number: int) -> int:
+        """Of what was made of somebody's name or address, which may be found by trying all."""
+        return self._number(kind, b"%d" % number) if number else 0
 
     def boot(self, text: str) -> str:
         """As long as the kernel's own."""

@@ -39,6 +39,10 @@ KEPT_ENV: Final = frozenset(
 )  # fmt: skip
 # Of a BPF program's name, which is ours.
 KEPT_FIELDS: Final = frozenset({"program"})
+# Of events: whose addresses there are, as two numbers each; and numbers made of addresses, of a
+# client's id and of a disk's.
+ENDS: Final = ("local", "remote")
+HASHES: Final = frozenset({"ends", "host", "image"})
 # Facts that hold numbers and the kernel's own names only.
 KEPT_FACTS: Final = (
     "affinity", "backed", "cpus", "exchange", "image_maps", "images", "overlays", "passthrough",
@@ -119,11 +123,29 @@ def _events(slots: NDArray[np.uint8], dtypes: Dtypes, names: Pseudonyms) -> NDAr
         clean: NDArray[Any] = np.zeros(len(rows), dtype)
         for name in dtype.names or ():
             clean[name] = _column(name, events[name], names)
+        _hide_addresses(clean, names)
         made[rows] = clean.view(np.uint8).reshape(len(rows), EVENT_BYTES)
     return made
 
 
+def _hide_addresses(events: NDArray[Any], names: Pseudonyms) -> None:
+    """Of both ends of a connection, where events have them."""
+    for end in ENDS:
+        high, low = f"{end}_high", f"{end}_low"
+        if not {high, low} <= {*(events.dtype.names or ())}:
+            continue
+        whole = events[[high, low]]
+        for address in np.unique(whole):
+            hidden = names.halves(int(address[high]), int(address[low]))
+            rows = whole == address
+            events[high][rows], events[low][rows] = hidden
+
+
 def _column(name: str, column: NDArray[Any], names: Pseudonyms) -> NDArray[Any]:
+    if name in HASHES:
+        unique, place = np.unique(column, return_inverse=True)
+        hidden = [names.hashed(name, number) for number in unique.tolist()]
+        return np.array(hidden, column.dtype)[place]
     if column.dtype.kind != "S" or name in EVENT_HEADER or name in KEPT_FIELDS:
         return column
     rename: Rename = names.part if name == "text" else names.process
