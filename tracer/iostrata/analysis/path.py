@@ -22,7 +22,11 @@ from iostrata.model import Crossing, Layer
 from iostrata.trace import Trace
 
 LOCAL: Final = "local"
+NETWORK: Final = "network"
 _ROW: Final = {row.name: row for row in ROWS}
+BEYOND: Final = frozenset(hop.beyond for hop in HOPS)
+"""The segments of what other machines did, where these were not recorded."""
+OWN_WRITES: Final = "; its own writes are in the table, and followed to no other machine"
 _HOP_ROWS: Final = frozenset(rank.row for rank in HOP_RANKS)
 
 
@@ -42,14 +46,16 @@ class Member:
 class Path:
     """``members``: the machines that writes reach, the tops before what is below them.
 
-    ``apart``: a line each, of machines without a place here; ``interrupted``: of members
-    that were not recorded to the end.
+    ``apart``: a line each, of machines without a place here, or that lead to no other one of them
+    although they asked some; ``interrupted``: of members that were not recorded to the end.
+    ``alone``: tops that nothing ties to any other machine.
     """
 
     graph: Graph
     members: tuple[Member, ...]
     apart: tuple[str, ...] = ()
     interrupted: tuple[str, ...] = ()
+    alone: frozenset[str] = frozenset()
 
     @property
     def several(self) -> bool:
@@ -76,6 +82,10 @@ class Path:
     def layer_of(self, rank: int) -> Layer | None:
         """Of a rank that was lifted; -1: nobody's."""
         return self.layers[rank % len(self.layers)] if rank >= 0 else None
+
+    def leads_nowhere(self, layer: Layer) -> bool:
+        """Whether its time is another machine's, and none of those here is that one."""
+        return bool(self.links) and layer.machine in self.alone and layer.segment in BEYOND
 
     def crossed(self, places: Iterable[int]) -> tuple[tuple[str, str], ...]:
         """Machines, and rows there, of those places that a hop leads to."""
@@ -191,19 +201,46 @@ def path_of(
     beneath = {trace.machine for reach in below for trace in reach[1:]}
     first = [top for top in tops if top.machine not in beneath]
     reached = {trace.machine: trace for reach in (first, *below) for trace in reach}
-    carriers = carriers_of([link for link in graph.links if link.upper.machine in reached])
+    links = [link for link in graph.links if link.upper.machine in reached]
+    carriers = carriers_of(links)
     members = tuple(Member(trace, roles[number[name]]) for name, trace in reached.items())
+    alone = _alone(graph, first, carriers)
+    machines = list(zip(graph.machines, roles, strict=True))
     untied = [
         f"{trace.machine}: {_why_apart(graph, trace, role)}"
-        for trace, role in zip(graph.machines, roles, strict=True)
+        for trace, role in machines
         if trace.machine not in reached and trace.machine not in carriers
     ]
+    if links or not untied:
+        untied += [
+            f"{trace.machine}: {_why_apart(graph, trace, role)}{OWN_WRITES}"
+            for trace, role in machines
+            if trace.machine in alone and _asks_others(graph, trace, role)
+        ]
     noted = {name: f"{name}: {notes[place]}" for name, place in number.items() if notes[place]}
     return Path(
         graph,
         members,
         (*untied, *(note for name, note in noted.items() if name not in reached)),
         tuple(note for name, note in noted.items() if name in reached),
+        alone,
+    )
+
+
+def _alone(graph: Graph, tops: Sequence[Trace], carriers: frozenset[str]) -> frozenset[str]:
+    """Those that nothing ties to any other machine, of several."""
+    if len(graph.machines) == 1:
+        return frozenset()
+    ends = ((link.upper.machine, link.lower.trace.machine) for link in graph.links)
+    tied = {name for pair in ends for name in pair} | carriers
+    return frozenset(top.machine for top in tops) - tied
+
+
+def _asks_others(graph: Graph, trace: Trace, role: str) -> bool:
+    """Whether it has no disk of its own, or asked anything by a network."""
+    return any(
+        hop.asker == role or (hop.way == NETWORK and not hop.within and len(hop.asks(trace)))
+        for hop in graph.hops
     )
 
 

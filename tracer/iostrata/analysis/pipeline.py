@@ -54,6 +54,7 @@ def breakdown_of(
     )
     layers, time_ns = _layers(credit, found)
     residual = found.writes.latency_ns - time_ns.sum(axis=0)
+    nowhere = (time_ns[[found.path.leads_nowhere(layer) for layer in layers]] > 0).any(axis=0)
     all_ns = max(int(found.writes.latency_ns.sum()), 1)
     shares = {
         (layer.machine, layer.row): int(times.sum()) / all_ns
@@ -69,7 +70,7 @@ def breakdown_of(
         unsure_syncs=found.unsure_syncs,
         partial_syncs=found.partial_syncs,
         crossed=crossed,
-        unfollowed=int(np.count_nonzero(credit.missed)),
+        unfollowed=int(np.count_nonzero(credit.missed | nowhere)),
         hidden={machine: ns / len(found.writes) for machine, ns in credit.hidden.items()},
         sites=tuple(
             WaitSite(machine, site, ns / len(found.writes))
