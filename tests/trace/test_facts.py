@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -206,6 +207,29 @@ def test_a_file_system_with_a_number_of_its_own_is_named_by_its_disk() -> None:
     assert names == ["loop0", "loop0", "vda1", "0:42", "0:43", "0:99"]
     assert [anonymous.disk_of(key) for key in (31, 40, 41, 43)] == [LOOP, LOOP, VDA, 43]
     assert anonymous.device_name(44) == "0:44"
+
+
+class Counted(tuple[Mount, ...]):
+    """Mounts that know how often somebody went through them."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[Mount]:
+        self.times += 1
+        return super().__iter__()
+
+
+def test_mounts_are_gone_through_once_however_many_devices_are_asked_for() -> None:
+    keys = [device_key(f"0:{number}") for number in range(200)]
+    mounts = Counted(Mount(key, f"/m{key}", "btrfs", f"/dev/d{key}", "rw") for key in keys)
+    blocks = {key + (8 << 20): BlockDevice(key + (8 << 20), f"d{key}") for key in keys}
+    facts = Facts(mounts=mounts, blocks=blocks)
+    before = mounts.times
+    for key in keys:
+        assert facts.file_system(key) == "btrfs"
+        assert facts.path_of(key, "/a") == f"/m{key}/a"
+        assert facts.device_name(key) == f"d{key}"
+    assert mounts.times - before < 10
 
 
 def test_a_device_of_two_file_systems_one_after_the_other() -> None:

@@ -20,7 +20,7 @@ from iostrata.analysis.quality import quality_of
 from iostrata.analysis.transfers import are_reads, served_from
 from iostrata.analysis.who import TOLD, Names, told_apart
 from iostrata.attribute import ALL, Choice, Chosen, Wanted, process_name, segments
-from iostrata.columns import Ints, in_order
+from iostrata.columns import Ints, in_order, one_of, rows_of
 from iostrata.hops import Lifted, Witnesses
 from iostrata.model import Lane, Op, Seen, Step, Timeline
 from iostrata.recording import Recording
@@ -55,15 +55,24 @@ def _timelines(
     rows = np.array([one.row for one in chosen], np.int64)
     beside = Beside(found, rows)
     told = [_told_of_units(beside, number) for number in range(len(found.tops))]
+    pieces = [_pieces_of(top, rows) for top in found.tops]
     reading, timelines = are_reads(found.writes), []
     for one in chosen:
         top = found.top_of(one.row)
         unit = int(top.kept[one.row - top.first])
-        mine = told[found.tops.index(top)][unit]
+        number = found.tops.index(top)
+        mine = told[number][unit]
         if not reading[one.row]:
             mine.served = ""
-        timelines.append(_timeline(found, top, one, unit, mine))
+        timelines.append(_timeline(found, top, one, pieces[number][unit], mine))
     return tuple(timelines), beside
+
+
+def _pieces_of(top: Top, rows: Ints) -> dict[int, Ints]:
+    """Of each unit of some of the ``Writes``, which of the top's pieces it consists of."""
+    unit = top.pieces.unit
+    mine = np.flatnonzero(one_of(unit, top.units_of(rows)))
+    return {number: mine[some] for number, some in rows_of(unit[mine]).items()}
 
 
 def _told_of_units(beside: Beside, number: int) -> dict[int, _Told]:
@@ -112,11 +121,11 @@ def _steps(
         yield owner, Step(layer, begin, end, begin, evidence)
 
 
-def _timeline(found: Prepared, top: Top, chosen: Chosen, unit: int, told: _Told) -> Timeline:
+def _timeline(found: Prepared, top: Top, chosen: Chosen, rows: Ints, told: _Told) -> Timeline:
+    """``rows``: of the top's pieces, those that the write consists of."""
     writes, row = found.writes, chosen.row
     begin, latency = int(writes.begin_ns[row]), int(writes.latency_ns[row])
     realtime = None if writes.realtime_ns is None else int(writes.realtime_ns[row])
-    rows = np.flatnonzero(top.pieces.unit == unit)
     starts, ends = in_order(top.pieces.begin_ns[rows]), in_order(top.pieces.end_ns[rows])
     # Before each call the caller had been away for its begin less what was called until then.
     called = np.cumsum(np.append(0, (ends - starts)[:-1]))

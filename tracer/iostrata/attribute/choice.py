@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from iostrata.attribute.summarise import grouping
-from iostrata.columns import Ints, distinct
+from iostrata.columns import Ints, rows_of
 from iostrata.errors import UsageError
 from iostrata.model import Writes
 
@@ -87,5 +87,5 @@ def _groups(writes: Writes, by: str, among: Ints | None) -> Iterator[tuple[str, 
         yield "", rows
         return
     codes, names = grouping(writes, by)
-    for code in distinct(codes[rows]):
-        yield names[code], rows[codes[rows] == code]
+    for code, mine in rows_of(codes[rows]).items():
+        yield names[code], rows[mine]

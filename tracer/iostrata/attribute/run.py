@@ -14,7 +14,7 @@ from iostrata.attribute.batches import FEWEST, Batches
 from iostrata.attribute.figures import percentiles
 from iostrata.attribute.selection import LayerKey
 from iostrata.attribute.summarise import named, served_of
-from iostrata.columns import Ints, distinct
+from iostrata.columns import Ints, rows_of
 from iostrata.model import Breakdown, Layer, Op, Quality, Served, ServedInRuns, Writes
 
 MIX_COLUMNS: Final = ("method", "size", "device")
@@ -101,7 +101,7 @@ def _groups(writes: Writes, by: str) -> dict[str, Ints]:
     if not by:
         return {"all": np.arange(len(writes))}
     codes, names = named(writes, by)
-    return {names[code]: np.flatnonzero(codes == code) for code in distinct(codes)}
+    return {names[code]: rows for code, rows in rows_of(codes).items()}
 
 
 def _group(breakdown: Breakdown, writes: Ints) -> RunGroup:

@@ -183,8 +183,24 @@ class Facts:
 
     def _file_systems(self, device_key: int) -> list[str]:
         """Their kinds: what was mounted when the recording began comes first."""
-        mounted = (mount.file_system for mount in self.mounts if mount.device_key == device_key)
+        mounted = (mount.file_system for mount in self._mounts_of.get(device_key, ()))
         return list(dict.fromkeys(mounted)) or ["overlay"] * (device_key in self.overlays)
+
+    @cached_property
+    def _mounts_of(self) -> dict[int, list[Mount]]:
+        """Of each file system, in their order."""
+        found: dict[int, list[Mount]] = {}
+        for mount in self.mounts:
+            found.setdefault(mount.device_key, []).append(mount)
+        return found
+
+    @cached_property
+    def _named(self) -> dict[str, int]:
+        """The first block device of each name."""
+        found: dict[str, int] = {}
+        for key, block in self.blocks.items():
+            found.setdefault(block.name, key)
+        return found
 
     def below(self, device_key: int) -> set[int]:
         """The device itself, its disk, and all that those are stacked on, file systems too."""
@@ -235,7 +251,7 @@ class Facts:
         than one file system was, or ``overlay 0:39:/wal/1``.
         """
         one = len(self._file_systems(device_key)) == 1
-        mounts = [mount for mount in self.mounts if mount.device_key == device_key and one]
+        mounts = self._mounts_of.get(device_key, []) if one else []
         for mount in sorted(mounts, key=lambda mount: len(mount.root)):
             root = mount.root.rstrip("/")
             if path == mount.root or path.startswith(root + "/"):
@@ -257,12 +273,10 @@ class Facts:
             if upper := self._written_by_overlay(device_key):
                 device_key = upper[0]
                 continue
-            mount = next((m for m in self.mounts if m.device_key == device_key), None)
-            if mount is None:
+            if device_key not in self._mounts_of:
                 return device_key
-            name = mount.source.removeprefix("/dev/")
-            sources = (key for key, block in self.blocks.items() if block.name == name)
-            return next(sources, device_key)
+            mount = self._mounts_of[device_key][0]
+            return self._named.get(mount.source.removeprefix("/dev/"), device_key)
         return device_key
 
 
