@@ -114,6 +114,21 @@ def test_blocks_are_what_the_program_prints(page: Path) -> None:
         assert block["text"] == expected(block["what"], block["text"]), block["what"]
 
 
+FENCED: Final = re.compile(r"^```\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
+FRACTION: Final = re.compile(r"\b\d+\.\d+\b")
+NO_PROSE: Final = re.compile(r"`[^`]*`|<!--.*?-->", re.DOTALL)
+
+
+def test_what_the_tutorial_says_of_a_table_is_in_it() -> None:
+    """Above it or below: tables are made anew, and what is said of them is not."""
+    prose = FENCED.split((ROOT / "docs" / "tutorial.md").read_text())
+    assert len(prose) > 10
+    for place in range(0, len(prose), 2):
+        tables = "".join((*prose[max(place - 1, 0) : place], *prose[place + 1 : place + 2]))
+        said = FRACTION.findall(NO_PROSE.sub("", prose[place]))
+        assert [one for one in said if one not in FRACTION.findall(tables)] == []
+
+
 def test_schemas_are_of_today() -> None:
     published = ROOT / "docs" / "schema"
     if os.environ.get("IOSTRATA_REWRITE"):
