@@ -6,26 +6,30 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from iostrata.analysis import analyse
+from iostrata.recording import open_recording
 from iostrata.trace.read import read_trace
+from tests.root.conftest import IOSTRATA
 
-SOURCE = Path(__file__).parent / "programs" / "two_interfaces.c"
+PROGRAMS = Path(__file__).parent / "programs"
 ROUNDS = 10
+SIZES = {1 << 20: 50, 4096: 100}
 
 
-@pytest.fixture
-def program(tmp_path: Path) -> Path:
-    made = tmp_path / "two_interfaces"
-    subprocess.run(["cc", "-D_GNU_SOURCE", "-Wall", "-Werror", "-o", made, SOURCE], check=True)
+def compiled(name: str, directory: Path) -> Path:
+    source, made = PROGRAMS / f"{name}.c", directory / name
+    subprocess.run(["cc", "-D_GNU_SOURCE", "-Wall", "-Werror", "-o", made, source], check=True)
     return made
 
 
 def test_a_completion_of_io_uring_leaves_libaio_alone(
-    recorder: Path, program: Path, disk: Path
+    recorder: Path, tmp_path: Path, disk: Path
 ) -> None:
     """What a worker completes while the thread waits for libaio's does not lead to others."""
-    command = [program, disk / "aio", disk / "uring"]
+    command = [compiled("two_interfaces", tmp_path), disk / "aio", disk / "uring"]
     subprocess.run([recorder, "-o", disk / "trace", "--", *command], check=True)
     points = read_trace(disk / "trace").points
     inode = (disk / "aio").stat().st_ino
@@ -34,3 +38,18 @@ def test_a_completion_of_io_uring_leaves_libaio_alone(
     assert submitted["iocb_key"].tolist() == completed["iocb_key"].tolist()
     inode = (disk / "uring").stat().st_ino
     assert points["io_uring_complete"]["inode"].tolist() == [inode] * ROUNDS
+
+
+def test_a_control_block_that_is_used_again_while_its_request_is_under_way(
+    tmp_path: Path, disk: Path
+) -> None:
+    """None is left out, and what they took together is what the program says."""
+    command = [str(compiled("one_block", tmp_path)), str(disk / "aio")]
+    output = str(disk / "recording")
+    record = [*IOSTRATA, "record", "--quiet", "-o", output, "--", *command]
+    told = subprocess.run(record, check=True, capture_output=True, text=True).stdout
+    found = analyse(open_recording(Path(output)))
+    assert not found.left_out
+    sizes, counts = np.unique(found.writes.size_bytes, return_counts=True)
+    assert dict(zip(sizes.tolist(), counts.tolist(), strict=True)) == SIZES
+    assert int(found.writes.latency_ns.sum()) == pytest.approx(int(told), rel=0.05)

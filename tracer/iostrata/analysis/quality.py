@@ -17,6 +17,7 @@ from iostrata.analysis.coarser import coarser
 from iostrata.analysis.connections import troubled_connections
 from iostrata.analysis.copies import doubtful_copies
 from iostrata.analysis.copying import copying
+from iostrata.analysis.exchanged import exchanged
 from iostrata.analysis.given_back import given_back
 from iostrata.analysis.halts import halts, served_by_the_stopped, stopped_daemons, stops
 from iostrata.analysis.left_out import bounds_of, unseen_asks
@@ -360,6 +361,7 @@ def _not_observed(
     yield from suspended(trace)
     yield from unended(trace)
     yield from outlived(trace)
+    yield from exchanged(trace)
     yield from _not_attached(trace, path)
     yield from _unknown_events(trace)
     yield from _unknown_file_systems(trace)

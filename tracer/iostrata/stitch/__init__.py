@@ -68,7 +68,7 @@ from iostrata.stitch.spans import NO_SPANS, Edges, SpanList, Spans, follow
 from iostrata.stitch.stacked import stacking
 from iostrata.stitch.stages import last_hit
 from iostrata.stitch.stitch import Asked, Stitched, stitch
-from iostrata.stitch.submissions import Submissions, pieces_of, submissions_of
+from iostrata.stitch.submissions import Submissions, exchanged_of, pieces_of, submissions_of
 from iostrata.stitch.turns import UNASKED
 from iostrata.stitch.wakeup import Sleeps, sleeps_of
 from iostrata.stitch.window import (
@@ -91,10 +91,10 @@ __all__ = [
     "Edges", "Idle", "ImageRequests", "Images", "Kinds", "Operations", "Owners", "Parts", "Pieces",
     "Reads", "Requests", "Service", "Sleeps", "SpanList", "Spans", "Stitched", "Submissions",
     "Transferred", "Transfers", "Units", "Ways", "Window", "are_direct", "behind_cpus", "bios_of",
-    "calls_of", "commits_of", "direct_of", "downs_of", "elsewhere", "exchange_key", "follow",
-    "fuse_calls_of", "image_devices", "image_name", "images_of", "last_hit", "longest_read",
-    "may_be_disk", "messages_of", "method_of_write", "ninep_calls_of", "pieces_of", "processes_of",
-    "read_outside", "reads_of", "requests_of", "rpc_calls_of", "sent_of", "short_of_cpu",
-    "sleeps_of", "stacking", "stitch", "submissions_of", "suboperations_of", "told", "units_of",
-    "whole", "window_of", "windows",
+    "calls_of", "commits_of", "direct_of", "downs_of", "elsewhere", "exchange_key", "exchanged_of",
+    "follow", "fuse_calls_of", "image_devices", "image_name", "images_of", "last_hit",
+    "longest_read", "may_be_disk", "messages_of", "method_of_write", "ninep_calls_of", "pieces_of",
+    "processes_of", "read_outside", "reads_of", "requests_of", "rpc_calls_of", "sent_of",
+    "short_of_cpu", "sleeps_of", "stacking", "stitch", "submissions_of", "suboperations_of", "told",
+    "units_of", "whole", "window_of", "windows",
 ]  # fmt: skip

@@ -37,6 +37,7 @@ from iostrata.stitch.calls import (
     appends,
     method_of_write,
 )
+from iostrata.stitch.completions import Told, completion_of, completion_of_copied
 from iostrata.stitch.cut import UNCOLLECTED, UNFINISHED
 from iostrata.stitch.durability import FILE, RANGE
 from iostrata.stitch.taken import taken_up
@@ -96,6 +97,7 @@ class Submissions:
     what it is asked for then, 0: to the end. ``offset_bytes`` -1: not known.
     ``effect_ns``: as in ``Operations``. ``read``: it reads; ``method`` says nothing then.
     ``changes``: it writes no data, and is here where it makes durable what else it did.
+    ``exchanged``: its completion may be another's, and that one has its own.
     """
 
     engine: Ints
@@ -115,6 +117,7 @@ class Submissions:
     read: NDArray[np.bool_]
     changes: NDArray[np.bool_]
     open_flags: Ints
+    exchanged: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.key)
@@ -252,7 +255,7 @@ def _of_uring(trace: Trace) -> Submissions:
         )
         for point in ("io_uring_submit_req", "io_uring_complete")
     )  # fmt: skip
-    done = _completion_of(
+    done = completion_of(
         submitted["request_key"], submitted["time_ns"], completed["request_key"],
         completed["time_ns"],
     )  # fmt: skip
@@ -297,6 +300,7 @@ def _of_uring(trace: Trace) -> Submissions:
         read=one_of(opcode, URING_READS),
         changes=one_of(opcode, URING_CHANGES) & (method != PLAIN),
         open_flags=known["open_flags"],
+        exchanged=np.zeros(count, np.bool_),
     )
     some = flush | found.read | found.changes | one_of(opcode, URING_WRITES)
     found = found.rows(np.flatnonzero(some))
@@ -344,6 +348,7 @@ def _refused(trace: Trace, completed: dict[str, Ints], done: Ints) -> Submission
         read=np.zeros(len(rows), np.bool_),
         changes=np.zeros(len(rows), np.bool_),
         open_flags=refused["open_flags"],
+        exchanged=np.zeros(len(rows), np.bool_),
     )
 
 
@@ -365,16 +370,6 @@ def _offset(points: Points) -> Ints:
     if "offset_bytes" in points.fields:
         return integers(points["offset_bytes"])
     return np.full(len(points), -1)
-
-
-def _completion_of(key: Ints, begin_ns: Ints, done_key: Ints, done_ns: Ints) -> Ints:
-    """The row that tells of each submission's completion, -1: none does.
-
-    Of one without a completion of its own, what follows is of the next one with its key.
-    """
-    done = AsOf(done_key, done_ns).at_or_after(key, begin_ns)
-    following = AsOf(key, begin_ns).following()
-    return np.where(at(done_ns, done) > following, -1, done)
 
 
 def _process_of(trace: Trace, tid: Ints, time_ns: Ints) -> Ints:
@@ -408,9 +403,7 @@ def _of_aio(trace: Trace) -> Submissions:
         "size_bytes", "opcode", "rwf",
     )  # fmt: skip
     completed = columns_of(trace.points["aio_complete"], "iocb_key", "result")
-    done = _completion_of(
-        submitted["iocb_key"], submitted["enter_ns"], completed["iocb_key"], completed["time_ns"]
-    )
+    done, exchanged = _completion_of_blocks(trace, submitted, completed)
     opcode = submitted["opcode"]
     method = method_of_write(submitted["open_flags"], submitted["rwf"])
     appended = one_of(opcode, AIO_WRITES) & appends(submitted["open_flags"], submitted["rwf"])
@@ -436,5 +429,31 @@ def _of_aio(trace: Trace) -> Submissions:
         read=one_of(opcode, AIO_READS),
         changes=np.zeros(len(opcode), np.bool_),
         open_flags=submitted["open_flags"],
+        exchanged=exchanged,
     )
     return found.rows(np.flatnonzero(flush | found.read | one_of(opcode, AIO_WRITES)))
+
+
+def _completion_of_blocks(
+    trace: Trace, submitted: dict[str, Ints], completed: dict[str, Ints]
+) -> tuple[Ints, NDArray[np.bool_]]:
+    """The row of each one's completion, -1: none; and whether others under way had its control
+    block."""
+    begun = Told(submitted["iocb_key"], submitted["enter_ns"], submitted["size_bytes"])
+    ended = Told(completed["iocb_key"], completed["time_ns"], completed["result"])
+    done, exchanged = completion_of_copied(begun, ended)
+    rows = np.flatnonzero(exchanged)
+    end_ns = ended.time_ns[done[rows]]
+    # All behind one that is lost had another's.
+    lost = rows[trace.losses.touch(np.full(len(rows), trace.begin_ns), end_ns)]
+    done[lost], exchanged[lost] = -1, False
+    return done, exchanged
+
+
+def exchanged_of(trace: Trace) -> int:
+    """Of how many requests to read, write durably or synchronise another may have the completion:
+    all of them used a control block while others that did were under way."""
+    if not len(trace.points["aio_submit"]):
+        return 0
+    found = _of_aio(trace)
+    return int(np.count_nonzero(found.exchanged & (found.read | (found.method != PLAIN))))

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: submissions and completions by key in, which of these tells of each of those out.
+
+io_uring uses a key again when what had it is complete. libaio copies its control block, whose
+address the key is: several under way may have one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.columns import AsOf, Ints, at, distinct, numbers, one_of, order_of
+
+
+class Told(NamedTuple):
+    """Submissions, or completions: when, and how much was asked for, or done."""
+
+    key: Ints
+    time_ns: Ints
+    size_bytes: Ints
+
+    def rows(self, rows: Ints) -> Told:
+        return Told(self.key[rows], self.time_ns[rows], self.size_bytes[rows])
+
+
+class _Pairs(NamedTuple):
+    """Rows of submissions and of their completions; ``group``: from when none of a key was under
+    way until none was again, from 0."""
+
+    begun: Ints
+    done: Ints
+    group: Ints
+
+
+def completion_of(key: Ints, begin_ns: Ints, done_key: Ints, done_ns: Ints) -> Ints:
+    """The row that tells of each submission's completion, -1: none does.
+
+    Of one without a completion of its own, what follows is of the next one with its key.
+    """
+    done = AsOf(done_key, done_ns).at_or_after(key, begin_ns)
+    following = AsOf(key, begin_ns).following()
+    return np.where(at(done_ns, done) > following, -1, done)
+
+
+def completion_of_copied(begun: Told, done: Told) -> tuple[Ints, NDArray[np.bool_]]:
+    """As ``completion_of``, where several under way may have one key; and of which of them it may
+    be another's.
+
+    The first of a size has the first of that size: what they took together is right, whichever is
+    whose.
+    """
+    row = completion_of(begun.key, begun.time_ns, done.key, done.time_ns)
+    exchanged = np.zeros(len(row), np.bool_)
+    spare = np.ones(len(done.key), np.bool_)
+    spare[row[row >= 0]] = False
+    without = begun.key[row < 0]
+    shared = distinct(without[one_of(without, done.key[spare])])
+    if not len(shared):
+        return row, exchanged
+    mine = np.flatnonzero(one_of(begun.key, shared))
+    theirs = np.flatnonzero(one_of(done.key, shared))
+    pairs = _by_size(begun.rows(mine), done.rows(theirs))
+    submitted = mine[pairs.begun]
+    row[mine] = -1
+    row[submitted] = theirs[pairs.done]
+    exchanged[submitted] = np.bincount(pairs.group)[pairs.group] > 1
+    return row, exchanged
+
+
+def _by_size(begun: Told, done: Told) -> _Pairs:
+    """Where the sizes of a group are not those of its completions, all count as of one."""
+    pairs = _in_order(begun, done)
+    begun, done, group = begun.rows(pairs.begun), done.rows(pairs.done), pairs.group
+    mine, theirs = order_of(group, begun.size_bytes), order_of(group, done.size_bytes)
+    differs = begun.size_bytes[mine] != done.size_bytes[theirs]
+    differs |= begun.time_ns[mine] > done.time_ns[theirs]
+    of_one = np.zeros(len(group), np.bool_)
+    of_one[group[differs]] = True
+    sizes = (np.where(of_one[group], 0, one.size_bytes) for one in (begun, done))
+    key = numbers(np.append(group, group), np.concatenate([*sizes]))
+    again = _in_order(begun._replace(key=key[: len(group)]), done._replace(key=key[len(group) :]))
+    return _Pairs(pairs.begun[again.begun], pairs.done[again.done], again.group)
+
+
+def _in_order(begun: Told, done: Told) -> _Pairs:
+    """Each key's first has its first, of those that have any: which have, is told as of brackets.
+
+    What nobody completed stays open for ever, and takes none from those behind it.
+    """
+    count = len(begun.key)
+    key, time_ns = np.append(begun.key, done.key), np.append(begun.time_ns, done.time_ns)
+    order = order_of(key, time_ns, (np.arange(len(key)) >= count).astype(np.int64))
+    key, step = key[order], np.where(order < count, 1, -1)
+    depth = np.cumsum(step) + (step < 0)
+    nested = order_of(key, depth)
+    opens, closes = nested[:-1], nested[1:]
+    pair = (step[opens] > 0) & (step[closes] < 0)
+    pair &= (key[opens] == key[closes]) & (depth[opens] == depth[closes])
+    paired = np.zeros(len(key), np.bool_)
+    paired[opens[pair]] = paired[closes[pair]] = True
+    order, step = order[paired], step[paired]
+    begins = step > 0
+    group = np.cumsum(begins & (np.cumsum(step) == 1))[begins] - 1
+    return _Pairs(order[begins], order[~begins] - count, group)
