@@ -642,7 +642,8 @@ struct task_event {
 	char process[16]; /* comm of the process's first thread */
 };
 
-/* A thread that runs again could have run earlier, but for its control group's CPU quota. */
+/* A thread that runs again could have run earlier, but for its control group's CPU quota; where no
+ * sched_resume is beside it, that had stopped it while it was in no call. */
 struct throttle_event {
 	EVENT_HEADER;
 	unsigned long long since_ns;     /* runnable */

@@ -130,6 +130,9 @@ struct thread {
 	/* with work_key: whose work that is of, and what it does */
 	unsigned long long work_pool_key;
 	unsigned long long work_function;
+
+	/* since when a quota has stopped it on its way back to user space, 0: none has */
+	unsigned long long stopped_ns;
 } __attribute__((aligned(64)));
 
 /* So many runs are remembered of each CPU; what a thread waited for before is not known. */

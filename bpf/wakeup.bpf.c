@@ -252,10 +252,14 @@ int wakeup_switch(__u64 *ctx)
 		if (!now_ns)
 			now_ns = bpf_ktime_get_ns();
 		leaves(ctx, thread, prev, now_ns);
+	} else if (thread && unlikely(is_stopped_by_quota(prev))) {
+		stop_begin(thread, prev, now_ns ? now_ns : bpf_ktime_get_ns());
 	}
 	thread = thread_of(next->pid);
 	if (thread && thread->off_ns)
 		resumed(thread, next, next->pid, now_ns ? now_ns : bpf_ktime_get_ns());
+	else if (thread && unlikely(thread->stopped_ns))
+		stop_end(thread, next->pid, now_ns ? now_ns : bpf_ktime_get_ns());
 	else if (!thread && next->pid && is_noted(next))
 		woken_runs(next->pid, now_ns);
 	return 0;

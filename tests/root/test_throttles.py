@@ -12,6 +12,10 @@ from typing import Any
 
 import pytest
 
+from iostrata.analysis import analyse
+from iostrata.analysis.prepared import prepare
+from iostrata.analysis.quotas import stops_of
+from iostrata.recording import open_recording
 from tests.root.conftest import iostrata, remove_group
 from tests.root.test_record import good, unseen_ns
 
@@ -84,3 +88,63 @@ def test_what_a_limit_of_writes_takes(disk: Path, limited: Path) -> None:
     named = sum(part["mean_ns"] for part in kept if limit.items() <= part.items())
     assert named >= 0.95 * rows["throttle.io"], kept
     assert not [row for row in free["layers"] if row["layer"].startswith("throttle")]
+
+
+# Each says how long its writes took by its own clock.
+WRITERS = """
+import os, sys, time
+data, took = bytes(4096), 0
+with open(sys.argv[2] + "/cgroup.procs", "w") as file:
+    file.write("0")
+for child in range(3):
+    if not os.fork():
+        break
+fd = os.open(sys.argv[1] + str(os.getpid()), os.O_RDWR | os.O_CREAT | os.O_DSYNC)
+for number in range(100):
+    begin = time.monotonic_ns()
+    os.pwrite(fd, data, number * 4096)
+    took += time.monotonic_ns() - begin
+os.write(1, b"%d\\n" % took)
+try:
+    while True:
+        os.wait()
+except ChildProcessError:
+    pass
+"""
+
+
+@pytest.fixture
+def short_of_cpu() -> Iterator[Path]:
+    """A group that may have a twentieth of a CPU, by either version's file."""
+    first, second = GROUPS / "cpu", GROUPS
+    group = (first if first.is_dir() else second) / f"iostrata-quota-{os.getpid()}"
+    try:
+        if not first.is_dir():
+            (second / "cgroup.subtree_control").write_text("+cpu")
+        group.mkdir()
+        if first.is_dir():
+            (group / "cpu.cfs_quota_us").write_text("5000")
+        else:
+            (group / "cpu.max").write_text("5000 100000")
+    except OSError as error:
+        if group.is_dir():
+            group.rmdir()
+        pytest.skip(f"no quota can be set: {error}")
+    yield group
+    remove_group(group)
+
+
+def test_what_a_quota_takes_is_in_the_latency_or_told(disk: Path, short_of_cpu: Path) -> None:
+    """Since Linux 6.18 a quota stops who wrote when its call is over."""
+    directory = disk / "recording"
+    writers = (sys.executable, "-c", WRITERS, str(disk / "file"), str(short_of_cpu))
+    done = iostrata("record", "--quiet", "-o", str(directory), "--", *writers)
+    good(done.returncode, done.stderr)
+    own_ns = sum(map(int, done.stdout.split()))
+    found = prepare(open_recording(directory))
+    stops_ns = sum(int(stops_of(top).sum()) for top in found.tops)
+    latency_ns = int(found.writes.latency_ns.sum())
+    # It stops them between one write's clock and the next one's, too.
+    assert latency_ns <= own_ns <= 1.05 * (latency_ns + stops_ns)
+    layers = [gap.layer for gap in analyse(open_recording(directory)).quality.not_observed]
+    assert ("CPU quota" in layers) == (stops_ns > own_ns // 50)

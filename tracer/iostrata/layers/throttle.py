@@ -15,7 +15,9 @@ THROTTLE: Final = Declaration(
             "runnable, but its group's CPU quota, or its own runtime, is used up",
             ("sched_throttled",),
             "`cpu.max` is too low for what runs in that group: see nr_throttled in its `cpu.stat`; "
-            "or a SCHED_DEADLINE thread's runtime (`chrt -d -p PID`) for what it does in a period.",
+            "or a SCHED_DEADLINE thread's runtime (`chrt -d -p PID`) for what it does in a period. "
+            "Since Linux 6.18 a quota stops threads behind their calls: a line `not seen  CPU "
+            "quota` says for how long.",
             "#6d4c41",
             "wake",
             cause="throttled by a limit",

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Threads that a quota stops behind their calls: in no latency, and said so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from iostrata.analysis.prepared import prepare
+from iostrata.analysis.quotas import stops_of
+from iostrata.recording import open_recording
+from tests.stitch.test_truth import analysed, conserves
+from tests.synthetic import O_DSYNC, World, Writer, device
+
+DISK = device(8, 0)
+WRITER, OTHER = 101, 202
+WRITES, TOOK = 10, 20_000
+
+
+def stop(world: World, tid: int, begin: int, took: int) -> None:
+    world.emit("sched_throttled", begin + took, tid, since_ns=begin, throttled_ns=took,
+               subject_tid=tid)  # fmt: skip
+
+
+def stopped(took: int) -> World:
+    """Behind every other write; a quota stops another thread, too, and the writer in its calls."""
+    world = World()
+    writer = Writer(world, WRITER, DISK, 1_000)
+    for number in range(WRITES):
+        writer.enter()
+        writer.cpu(TOOK // 2)
+        since = writer.now
+        writer.preempted(TOOK // 2)
+        world.emit("sched_throttled", writer.now, WRITER, since_ns=since, throttled_ns=TOOK // 2,
+                   subject_tid=WRITER)  # fmt: skip
+        writer.leave("pwrite64", flags=O_DSYNC, result=4096, size=4096)
+        if took and number % 2:
+            stop(world, WRITER, writer.now + 10, took)
+        stop(world, OTHER, writer.now, 1_000_000)
+        writer.now += took + 1_000
+    return world
+
+
+def lines(world: World) -> list[str]:
+    breakdown = analysed(world)
+    conserves(breakdown)
+    assert breakdown.writes.latency_ns.tolist() == [TOOK] * WRITES
+    return [gap.reason for gap in breakdown.quality.not_observed if gap.layer == "CPU quota"]
+
+
+def test_who_writes_was_stopped_behind_its_calls() -> None:
+    assert lines(stopped(90_000)) == [
+        "stopped threads that write 5 times beside their writes, as behind a call, for 450 us in "
+        "all: in no latency (see throttle.cpu)"
+    ]
+
+
+@pytest.mark.parametrize("took", [0, 100])
+def test_what_is_not_worth_a_line(took: int) -> None:
+    """Of 200 us, 500 ns; or none."""
+    assert not lines(stopped(took))
+
+
+def test_a_request_that_is_under_way_goes_on_meanwhile(tmp_path: Path) -> None:
+    world = World()
+    world.target(100)
+    shared = {"iocb_key": 0x7F00, "inode": 12, "dev": DISK, "open_flags": O_DSYNC, "opcode": 1}
+    world.emit("aio_submit", 4_000, 100, enter_ns=1_000, size_bytes=8192, **shared)
+    world.emit("aio_complete", 30_000, 100, enter_ns=5_000, result=8192, **shared)
+    for begin, took in ((10_000, 15_000), (20_000, 40_000), (70_000, 5_000)):
+        stop(world, 100, begin, took)
+    world.builder.write(tmp_path / "machine")
+    (top,) = prepare(open_recording(tmp_path / "machine")).tops
+    assert np.sort(stops_of(top)).tolist() == [5_000, 30_000]
