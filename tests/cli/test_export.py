@@ -125,7 +125,7 @@ def test_what_is_left_over_is_told_as_by_replay(
     recording = str(write(world, tmp_path / "machine"))
     assert status_of(["replay", recording]) == 7
     assert status_of(["export", recording, f"--{format}", str(tmp_path / "x")]) == 7
-    assert "left something over" in capsys.readouterr().err
+    assert "left out or over" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -100,3 +100,7 @@ def test_a_doubtful_run_is_told() -> None:
     text = comparison.plain(found, comparison.Names(["before"], ["after"]))
     assert "\nleft over   B: writes slept beside" in text
     assert "A: writes slept" not in text
+    unseen = replace(run, quality=replace(run.quality, unseen_share=0.25))
+    text = comparison.plain(compare([run, unseen], [run] * 2), comparison.Names(["a"], ["b"]))
+    assert "\nleft out    A: 25% of the writes that ended" in text
+    assert "left over" not in text

@@ -118,6 +118,14 @@ def test_who_has_asked_what_it_slept_in_is_not_told_to_ask() -> None:
     assert told(found)[0] == "96% is unattributed: no event explains it."
 
 
+@pytest.mark.parametrize(("share", "said"), [(0.09, False), (0.1, True), (0.393, True)])
+def test_what_nobody_saw_end_is_said(share: float, said: bool) -> None:
+    found = replace(made({DATA: 100}), quality=Quality(unseen_share=share))
+    assert found.quality.doubtful == said
+    text = "of the writes that ended are in no number: nobody saw them end (see what is left out"
+    assert any(text in sentence for sentence in told(found)) == said
+
+
 def test_what_may_be_wrong_says_so() -> None:
     found = replace(made({DATA: 100}), quality=Quality(lost={"local:block_rq_issue": 3}))
     assert told(found)[-1] == (

@@ -66,12 +66,14 @@ def test_what_nobody_told_the_end_of_takes_none_from_others() -> None:
     """A process reads libaio's ring by itself, and asks the kernel now and then."""
     unseen, later = Use(1, 10, -1), [Use(1, 100 * n, 100 * n + 50) for n in (1, 2, 3)]
     assert paired(unseen, *later) == ([-1, 150, 250, 350], [False] * 4)
-    # Of several at once, too.
-    both = [Use(1, 400, 450), Use(1, 410, 460)]
-    assert paired(unseen, *later, *both) == (
-        [-1, 150, 250, 350, 450, 460],
-        [False] * 4 + [True] * 2,
-    )
+
+
+def test_what_is_under_way_at_the_end() -> None:
+    """Where several were at once before: the last of them, and what is there is the others'."""
+    steady = [Use(1, 10 * n, 10 * n + 25) for n in range(1, 8)]
+    cut = [Use(1, use.begin, use.end if use.end < 70 else -1) for use in steady]
+    together = [Use(1, 1, 3), Use(1, 2, 4)]
+    assert paired(*together, *cut)[0] == [3, 4, 35, 45, 55, 65, -1, -1, -1]
 
 
 def test_what_had_begun_before() -> None:

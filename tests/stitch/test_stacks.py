@@ -259,4 +259,7 @@ def test_a_control_block_that_is_used_again_has_not_the_next_ones_completion() -
     world.emit("aio_complete", 130_000, 100, enter_ns=105_000, result=8192, **shared)
     breakdown = analysed(world)
     assert breakdown.writes.latency_ns.tolist() == [30_000]
-    assert breakdown.left_out == {"completion not seen": 1}
+    assert breakdown.left_out == {"completion not seen, although it was over": 1}
+    # Half of them: what there is may be all but theirs.
+    assert breakdown.quality.unseen_share == 0.5
+    assert breakdown.quality.doubtful

@@ -13,7 +13,7 @@ IostrataError            1  something failed that has no status of its own
 └── CommandNotFound      127  there is no such command
 
 Status 7 is no error: the result is printed, but events were lost, the recording
-is damaged (law 3), or more is left over than may be (law 9). Nor is 9: compare
+is damaged (law 3), or more is left over or out than may be (law 9). Nor is 9: compare
 printed its result, and it holds a regression. A command run by ``run`` or
 ``record`` that fails passes its own status on; 130 is Ctrl-C before anything was
 recorded.

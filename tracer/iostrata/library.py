@@ -56,7 +56,8 @@ class Breakdown(model.Breakdown):
     ``residual_ns``: int64, shape (writes,), signed: what no layer held. Law, to the nanosecond:
     ``time_ns.sum(0) + residual_ns == writes.latency_ns``. ``left_out``: writes that were not
     analysed, by reason. ``quality``: what the numbers rest on; ``quality.doubtful``: events were
-    lost, the recording is damaged, or too much could not be tied to any write.
+    lost, the recording is damaged, too much could not be tied to any write, or the end of too many
+    writes was not seen.
     ``behind``: who had what was waited for; ``write``, ``layer`` and ``who`` are rows, the last
     of ``behind.names``; of each layer that it tells of, a write's times there add up.
     ``op``: ``sync``; ``read``, ``direct``: then each "write" is a call or request that read, or

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -15,6 +15,7 @@ from iostrata.hops import Graph, Link, beside
 from iostrata.stitch import (
     BEGUN,
     HANGING,
+    OVER,
     RUNNING,
     UNCOLLECTED,
     UNFINISHED,
@@ -42,9 +43,21 @@ WHAT_TO_DO: Final = {
     RUNNING: "record until they end; iostrata dump has them, and since when, as syscall_cut",
     HANGING: "iostrata dump has whose as syscall_cut; /proc/TID/stack says what one waits for",
     UNFINISHED: "record until the program has ended: a request ends with its completion",
+    OVER: "the kernel tells of no completion that a ring of io_uring has no room for: have the "
+    "program make a larger one (IORING_SETUP_CQSIZE), or collect sooner; nor of success that it "
+    "is not to tell (IOSQE_CQE_SKIP_SUCCESS)",
     UNCOLLECTED: "it reads libaio's ring by itself, which nothing tells of: have it collect with "
     "io_getevents (fio: without userspace_reap); or record until it has ended",
 }
+
+NOBODY_SAW: Final = (OVER, UNCOLLECTED)
+"""Why writes are left out that had ended within the recording, and did not fail."""
+
+
+def unseen_share(analysed: int, left_out: Mapping[str, int]) -> float:
+    """Which part of the writes that ended nobody saw end."""
+    unseen = sum(left_out.get(reason, 0) for reason in NOBODY_SAW)
+    return unseen / max(analysed + unseen, 1)
 
 
 def left_out_of(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from iostrata.analysis.earned import Earned, earned
 from iostrata.analysis.heap import give_back
 from iostrata.analysis.kept import Kept, Sums
+from iostrata.analysis.left_out import unseen_share
 from iostrata.analysis.leftovers import Audits, left_over
 from iostrata.analysis.prepared import Prepared, Top, prepare
 from iostrata.analysis.quality import quality_of
@@ -88,6 +89,7 @@ def breakdown_of(
         left_over=left,
         background=background,
         left_over_share=asleep_ns / all_ns,
+        unseen_share=unseen_share(len(found.writes), found.left_out),
     )
     behind = _behind(credit, layers, found)
     writes = found.writes

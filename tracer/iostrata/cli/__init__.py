@@ -52,7 +52,7 @@ Exit status:
   4    eBPF is refused here (not root, no BTF, lockdown)
   5    no synchronous write was recorded
   6    the recorder could not start or ended badly
-  7    the result is printed, but with losses, damage, or much left over
+  7    the result is printed, with losses, damage, or much left out or over
   8    a lab's machines did not come up, or a check failed
   9    compare found a regression above the limit
   126  the command to be recorded may not be executed

@@ -91,7 +91,7 @@ def estimate(
         console.print(report.render(answer.estimate, width), end="")
     if answer.doubtful:
         Story(False).say(
-            "the recording has losses or damage, or left something over: see iostrata replay"
+            "the recording has losses or damage, or much left out or over: see iostrata replay"
         )
         return STATUS_LOSSES
     return 0

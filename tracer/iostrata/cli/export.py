@@ -166,7 +166,9 @@ def export(
             with _named(csv, story) as file:
                 write_csv(file, columns(breakdown, chosen + 1), jobs)
     if quality.doubtful:
-        story.say("the recording has losses or damage, or left something over: see iostrata replay")
+        story.say(
+            "the recording has losses or damage, or much left out or over: see iostrata replay"
+        )
         return STATUS_LOSSES
     return 0
 

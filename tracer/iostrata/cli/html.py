@@ -91,7 +91,7 @@ def html(
     story.say(f"wrote {output}")
     if told.summary.quality.doubtful:
         story.say(
-            "the recording has losses or damage, or left something over: see the end of the page"
+            "the recording has losses or damage, or much left out or over: see the end of the page"
         )
         return STATUS_LOSSES
     return 0

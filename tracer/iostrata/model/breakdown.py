@@ -275,6 +275,9 @@ class Selection:
 LEFT_OVER_LIMIT: Final = 0.01
 """Above this part of the writes' time, what is left over makes a result doubtful."""
 
+UNSEEN_LIMIT: Final = 0.1
+"""From this part of the writes on, those that nobody saw end make a result doubtful."""
+
 
 @dataclass(frozen=True)
 class Quality:
@@ -300,7 +303,8 @@ class Quality:
     again; and of a network disk whose driver
     gave requests back. ``background``: what is part of no write; ``left_over``: of that, what went
     on at a write's own place while it slept with nothing of its own under way;
-    ``left_over_share``: that time, as a part of all latencies. ``selection``: which writes the
+    ``left_over_share``: that time, as a part of all latencies. ``unseen_share``: which part of the
+    writes that ended is left out, as nobody saw them end. ``selection``: which writes the
     numbers are of, None: of all; all else here is the whole recording's.
     """
 
@@ -326,12 +330,18 @@ class Quality:
     background: tuple[LeftOver, ...] = ()
     left_over: tuple[LeftOver, ...] = ()
     left_over_share: float = 0.0
+    unseen_share: float = 0.0
     selection: Selection | None = None
 
     @property
     def doubtful(self) -> bool:
         """The numbers may be wrong for what is missing or could not be tied to a write."""
-        return bool(self.lost or self.damage) or self.too_much_left_over
+        missing = bool(self.lost or self.damage) or self.too_many_unseen
+        return missing or self.too_much_left_over
+
+    @property
+    def too_many_unseen(self) -> bool:
+        return self.unseen_share >= UNSEEN_LIMIT
 
     @property
     def too_much_left_over(self) -> bool:

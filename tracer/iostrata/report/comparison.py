@@ -10,7 +10,7 @@ from typing import Final
 from rich.text import Text
 
 from iostrata.model import Change, ChangeServed, ComparedGroup, Comparison, Layer, Quality
-from iostrata.report.quality import counted, labelled, wrapped
+from iostrata.report.quality import counted, labelled, unseen, wrapped
 from iostrata.report.quantity import Unit, cut, share, unit_for
 from iostrata.report.sections import headed, name_width, sections
 
@@ -251,7 +251,9 @@ def _defects(name: str, side: Sequence[Quality], word: str) -> Iterator[tuple[st
     for quality in side:
         for defect in quality.damage:
             yield "damage", [f"{name}: {defect}"], "bold red"
-    if any(one.doubtful and not (one.lost or one.damage) for one in side):
+    if share := max((one.unseen_share for one in side if one.too_many_unseen), default=0):
+        yield "left out", [f"{name}: {unseen(share, word)}"], "bold red"
+    if any(one.too_much_left_over and not (one.lost or one.damage) for one in side):
         text = "slept beside requests or calls that are part of none: see iostrata replay"
         yield "left over", [f"{name}: {word}s {text}"], "bold red"
 

@@ -47,7 +47,8 @@ def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
     left_out = sum(summary.left_out.values())
     yield "analysed", [f"{count} of {count + left_out} {word}s"], ""
     if left_out:
-        yield "left out", counted(summary.left_out), "yellow"
+        style = "bold red" if quality.too_many_unseen else "yellow"
+        yield "left out", counted(summary.left_out), style
     if quality.crossings:
         yield "followed", [f"{count - quality.unfollowed} of {count} {word}s, all the way down"], ""
     if served and not quality.selection:
@@ -193,6 +194,10 @@ def _cost(cost: Cost, summary: Summary, count: int) -> Iterator[str]:
     if cost.recorder_share is not None:
         yield f"recorder {cost.recorder_share:.1%} of a core"
     yield f"{cost.events_per_s:.0f} events/s"
+
+
+def unseen(share: float, word: str) -> str:
+    return f"{share:.0%} of the {word}s that ended, in one run: nobody saw them end"
 
 
 def counted(counts: Mapping[str, int]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Final
 from rich.text import Text
 
 from iostrata.model import Repeated, Series, SeriesGroup, ServedInRuns
-from iostrata.report.quality import counted, labelled, wrapped
+from iostrata.report.quality import counted, labelled, unseen, wrapped
 from iostrata.report.quantity import Unit, cut, share, unit_for
 from iostrata.report.sections import headed, name_width, sections
 
@@ -104,6 +104,8 @@ def _statements(found: Series) -> Iterator[tuple[str, list[str], str]]:
     for quality in found.quality:
         for defect in quality.damage:
             yield "damage", [defect], "bold red"
-    if any(one.doubtful and not (one.lost or one.damage) for one in found.quality):
+    if share := max((one.unseen_share for one in found.quality if one.too_many_unseen), default=0):
+        yield "left out", [unseen(share, found.op.word)], "bold red"
+    if any(one.too_much_left_over and not (one.lost or one.damage) for one in found.quality):
         text = "slept beside requests or calls that are part of none: see iostrata replay"
         yield "left over", [f"{found.op.word}s {text}"], "bold red"

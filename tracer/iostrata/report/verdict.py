@@ -51,12 +51,17 @@ def _unexplained(table: Table, quality: Quality) -> str:
 
 
 def _doubts(summary: Summary) -> Iterator[str]:
-    quality = summary.quality
+    quality, word = summary.quality, summary.op.word
+    if quality.too_many_unseen:
+        yield (
+            f"{_percent(quality.unseen_share)} of the {word}s that ended are in no number: nobody "
+            "saw them end (see what is left out below the table)."
+        )
     if quality.lost or quality.damage:
         yield "Events are missing, so this may be wrong: see the lines below the table."
-    elif quality.doubtful:
+    elif quality.too_much_left_over:
         yield (
-            f"Much went on meanwhile that no {summary.op.word} could be tied to, so this may be "
+            f"Much went on meanwhile that no {word} could be tied to, so this may be "
             "wrong: see what is left over below the table."
         )
 

@@ -21,7 +21,7 @@ from iostrata.stitch.calls import (
 )
 from iostrata.stitch.chain import FOLLOWED
 from iostrata.stitch.cpus import behind_cpus
-from iostrata.stitch.cut import BEGUN, HANGING, RUNNING, UNCOLLECTED, UNFINISHED
+from iostrata.stitch.cut import BEGUN, HANGING, OVER, RUNNING, UNCOLLECTED, UNFINISHED
 from iostrata.stitch.elsewhere import elsewhere
 from iostrata.stitch.fuse import DAEMON, calls_of, fuse_calls_of
 from iostrata.stitch.journal import Commits, commits_of
@@ -86,15 +86,15 @@ __all__ = [
     "FUSE_REQUEST", "HANGING", "KINDS", "LIBRBD_REQUEST", "METHOD", "METHODS", "MOST_SLEEPS",
     "NINEP_REQUEST", "NO_COMMITS", "NO_PIECES", "NO_SPANS", "OF_FILE", "OPEN_OF_DEVICE",
     "OPERATING", "OP_READ", "OP_WRITE", "OSD_OP", "OSD_OPREPLY", "OSD_REPOP", "OSD_REPOPREPLY",
-    "OSD_REQUEST", "O_DSYNC", "PLAIN", "RUNNING", "SERVED", "UNASKED", "UNCOLLECTED", "UNFINISHED",
-    "Accounted", "Activities", "Asked", "Audit", "Behind", "Calls", "Columns", "Commits", "Downs",
-    "Edges", "Idle", "ImageRequests", "Images", "Kinds", "Operations", "Owners", "Parts", "Pieces",
-    "Reads", "Requests", "Service", "Sleeps", "SpanList", "Spans", "Stitched", "Submissions",
-    "Transferred", "Transfers", "Units", "Ways", "Window", "are_direct", "behind_cpus", "bios_of",
-    "calls_of", "commits_of", "direct_of", "downs_of", "elsewhere", "exchange_key", "exchanged_of",
-    "follow", "fuse_calls_of", "image_devices", "image_name", "images_of", "last_hit",
-    "longest_read", "may_be_disk", "messages_of", "method_of_write", "ninep_calls_of", "pieces_of",
-    "processes_of", "read_outside", "reads_of", "requests_of", "rpc_calls_of", "sent_of",
-    "short_of_cpu", "sleeps_of", "stacking", "stitch", "submissions_of", "suboperations_of", "told",
-    "units_of", "whole", "window_of", "windows",
+    "OSD_REQUEST", "OVER", "O_DSYNC", "PLAIN", "RUNNING", "SERVED", "UNASKED", "UNCOLLECTED",
+    "UNFINISHED", "Accounted", "Activities", "Asked", "Audit", "Behind", "Calls", "Columns",
+    "Commits", "Downs", "Edges", "Idle", "ImageRequests", "Images", "Kinds", "Operations", "Owners",
+    "Parts", "Pieces", "Reads", "Requests", "Service", "Sleeps", "SpanList", "Spans", "Stitched",
+    "Submissions", "Transferred", "Transfers", "Units", "Ways", "Window", "are_direct",
+    "behind_cpus", "bios_of", "calls_of", "commits_of", "direct_of", "downs_of", "elsewhere",
+    "exchange_key", "exchanged_of", "follow", "fuse_calls_of", "image_devices", "image_name",
+    "images_of", "last_hit", "longest_read", "may_be_disk", "messages_of", "method_of_write",
+    "ninep_calls_of", "pieces_of", "processes_of", "read_outside", "reads_of", "requests_of",
+    "rpc_calls_of", "sent_of", "short_of_cpu", "sleeps_of", "stacking", "stitch", "submissions_of",
+    "suboperations_of", "told", "units_of", "whole", "window_of", "windows",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, distinct, numbers, one_of, order_of
+from iostrata.columns import AsOf, Ints, at, distinct, in_order, numbers, one_of, order_of
 
 
 class Told(NamedTuple):
@@ -61,13 +61,33 @@ def completion_of_copied(begun: Told, done: Told) -> tuple[Ints, NDArray[np.bool
     if not len(shared):
         return row, exchanged
     mine = np.flatnonzero(one_of(begun.key, shared))
+    row[mine] = -1
     theirs = np.flatnonzero(one_of(done.key, shared))
+    mine = mine[_not_last(begun.rows(mine), done.rows(theirs))]
     pairs = _by_size(begun.rows(mine), done.rows(theirs))
     submitted = mine[pairs.begun]
-    row[mine] = -1
     row[submitted] = theirs[pairs.done]
     exchanged[submitted] = np.bincount(pairs.group)[pairs.group] > 1
     return row, exchanged
+
+
+def _not_last(begun: Told, done: Told) -> Ints:
+    """The rows without those that are still under way at the end.
+
+    Where several of a key were under way at once, and none had begun before, these are its last.
+    """
+    pairs = _in_order(begun, done)
+    at_once = begun.key[pairs.begun[np.bincount(pairs.group)[pairs.group] > 1]]
+    unpaired = np.ones(len(done.key), np.bool_)
+    unpaired[pairs.done] = False
+    some = one_of(begun.key, at_once) & ~one_of(begun.key, done.key[unpaired])
+    order = order_of(begun.key, begun.time_ns)
+    key, ended = begun.key[order], in_order(done.key)
+    place = np.arange(len(key)) - np.searchsorted(key, key)
+    count = np.searchsorted(ended, key, "right") - np.searchsorted(ended, key)
+    last = np.zeros(len(key), np.bool_)
+    last[order] = place >= count
+    return np.flatnonzero(~(some & last))
 
 
 def _by_size(begun: Told, done: Told) -> _Pairs:

@@ -134,7 +134,8 @@ def _mine(trace: Trace, tgid: Ints, guests: Ints | None) -> NDArray[np.bool_]:
 def _transferred(
     trace: Trace, found: Transfers, others: Transfers, none: Counter[str]
 ) -> Transferred:
-    none += unfinished_of(trace, found.engine, found.tgid, found.end_ns < 0)
+    requests = found.where(found.engine > 0)
+    none += unfinished_of(trace, requests, requests.request_key, requests.end_ns < 0)
     found = found.where(found.end_ns >= 0)
     nothing = found.read & (found.result == 0)
     none += Counter({AT_THE_END: int(np.count_nonzero(nothing))})

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import (
+    NEVER,
     AsOf,
     Containing,
     Ints,
@@ -38,7 +39,7 @@ from iostrata.stitch.calls import (
     method_of_write,
 )
 from iostrata.stitch.completions import Told, completion_of, completion_of_copied
-from iostrata.stitch.cut import UNCOLLECTED, UNFINISHED
+from iostrata.stitch.cut import OVER, UNCOLLECTED, UNFINISHED
 from iostrata.stitch.durability import FILE, RANGE
 from iostrata.stitch.taken import taken_up
 from iostrata.stitch.window import whole
@@ -160,26 +161,55 @@ def operations_of_requests(trace: Trace, found: Submissions) -> tuple[Operations
         birth=np.zeros(len(ended), np.int64),
     )
     synchronous = found.method != PLAIN
-    unfinished = unfinished_of(trace, found.engine, found.tgid, synchronous & (found.end_ns < 0))
+    unfinished = unfinished_of(trace, found, found.key, synchronous & (found.end_ns < 0))
     # What wrote nothing did not have to be durable.
     some = ended.flush | ended.changes | (ended.result != 0)
     return done.rows(np.flatnonzero(some)), unfinished
 
 
-def unfinished_of(trace: Trace, engine: Ints, tgid: Ints, some: NDArray[np.bool_]) -> Counter[str]:
-    """How many requests, ``some`` of those given, have no completion here, by reason.
+class _Asked(Protocol):
+    """Requests, one row each; ``end_ns`` -1: no completion here."""
 
-    They are under way at the end; or the process reads libaio's ring itself, where nothing but the
-    kernel's function tells of it, at which nobody looked.
+    @property
+    def engine(self) -> Ints: ...
+    @property
+    def tgid(self) -> Ints: ...
+    @property
+    def begin_ns(self) -> Ints: ...
+    @property
+    def end_ns(self) -> Ints: ...
+
+
+def unfinished_of(trace: Trace, found: _Asked, key: Ints, some: NDArray[np.bool_]) -> Counter[str]:
+    """How many requests, ``some`` of those found, have no completion here, by reason.
+
+    They are under way at the end, or were over; or the process reads libaio's ring itself, where
+    nothing but the kernel's function tells of it, at which nobody looked.
     """
+    if not some.any():
+        return Counter()
     probes = trace.points["probe"]
     errors = dict(zip(probes["program"].tolist(), probes["error"].tolist(), strict=True))
-    uncollected = some & (engine == LIBAIO) & (errors.get(COMPLETES_UNASKED) != 0)
+    uncollected = some & (found.engine == LIBAIO) & (errors.get(COMPLETES_UNASKED) != 0)
     if uncollected.any():
         done = columns_of(trace.points["aio_complete"], "tid")
-        uncollected &= ~one_of(tgid, _process_of(trace, done["tid"], done["time_ns"]))
-    count = int(np.count_nonzero(uncollected))
-    return +Counter({UNFINISHED: int(np.count_nonzero(some)) - count, UNCOLLECTED: count})
+        uncollected &= ~one_of(found.tgid, _process_of(trace, done["tid"], done["time_ns"]))
+    rest = some & ~uncollected
+    over = rest & _was_over(found, key)
+    return +Counter({
+        UNFINISHED: int(np.count_nonzero(rest & ~over)),
+        OVER: int(np.count_nonzero(over)),
+        UNCOLLECTED: int(np.count_nonzero(uncollected)),
+    })  # fmt: skip
+
+
+def _was_over(found: _Asked, key: Ints) -> NDArray[np.bool_]:
+    """Which were complete before the end, seen or not: their key was used again; of libaio, which
+    may use one again at once, by one whose completion was seen."""
+    used_again = AsOf(key, found.begin_ns).following() < NEVER
+    done = np.flatnonzero(found.end_ns >= 0)
+    later = AsOf(key[done], found.begin_ns[done]).at_or_after(key, found.begin_ns + 1) >= 0
+    return np.where(found.engine == LIBAIO, later, used_again)
 
 
 def begun_before(trace: Trace) -> Ints:
