@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import csv as csv_text
 import json as json_text
 from decimal import Decimal
 from typing import Any
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iostrata.model import Figures, Layer, Quality, Row, Summary, Table
-from iostrata.report import REPORTS, json
+from iostrata.report import REPORTS, csv, json
 
 means = st.floats(min_value=0, max_value=1e9, allow_nan=False)
 
@@ -30,6 +31,31 @@ def test_printed_means_add_up(layers: list[float], residual: float) -> None:
     document = read(json.render(Summary(table, "method", (), {}, Quality())))
     printed = sum((layer["mean_ns"] for layer in document["layers"]), Decimal())
     assert printed + document["residual"]["mean_ns"] == document["total_ns"]["mean"]
+
+
+@given(st.lists(means, min_size=1, max_size=20))
+def test_where_nothing_is_left_over_nothing_is_printed(layers: list[float]) -> None:
+    rows = tuple(
+        Row(Layer(f"layer{number}", "os", "local", ""), figures(mean))
+        for number, mean in enumerate(layers)
+    )
+    summary = Summary(
+        Table("all", 1, figures(sum(layers)), rows, figures(0.0)), "method", (), {}, Quality()
+    )
+    table = read(json.render(summary))
+    assert table["residual"]["mean_ns"] == 0
+    lines = list(csv_text.DictReader(csv.render(summary).splitlines()))
+    total, *others = (Decimal(line["mean_ns"]) for line in lines)
+    for printed, whole in (
+        ([layer["mean_ns"] for layer in table["layers"]], table["total_ns"]["mean"]),
+        (others, total),
+    ):
+        assert sum(printed) == whole
+        assert all(
+            abs(one - Decimal(mean)) < Decimal("0.012")
+            for one, mean in zip(printed, layers, strict=False)
+        )
+    assert others[-1] == 0
 
 
 def test_a_real_difference_is_not_rounded_away() -> None:

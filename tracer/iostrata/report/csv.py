@@ -14,7 +14,7 @@ from typing import Final
 
 from iostrata.foreign import cell
 from iostrata.model import Figures, Summary, Table
-from iostrata.report.json import printed_residual_ps
+from iostrata.report.json import printed_means_ps
 
 COLUMNS: Final = (
     "grouped_by",
@@ -45,17 +45,18 @@ def render(summary: Summary) -> str:
 def _rows(grouped_by: str, name: str, table: Table) -> Iterator[tuple[str | int, ...]]:
     head = (grouped_by, cell(name), table.count)
     yield (*head, "", "", "total", *_figures(table.total))
-    for row in table.rows:
+    means_ps, residual_ps = printed_means_ps(table)
+    for row, mean_ps in zip(table.rows, means_ps, strict=True):
         layer = row.layer
-        yield (*head, layer.machine, layer.segment, layer.name, *_figures(row.figures))
-    share, _, *others = _figures(table.residual)
-    mean = f"{printed_residual_ps(table) / 1000:.3f}"
-    yield (*head, "", "", "unattributed", share, mean, *others)
+        place = layer.machine, layer.segment, layer.name
+        yield (*head, *place, *_figures(row.figures, mean_ps))
+    yield (*head, "", "", "unattributed", *_figures(table.residual, residual_ps))
 
 
-def _figures(figures: Figures) -> tuple[str, ...]:
+def _figures(figures: Figures, mean_ps: int | None = None) -> tuple[str, ...]:
+    """``mean_ps``: what is printed of its mean, None: as it is."""
     columns = (
-        figures.mean_ns,
+        figures.mean_ns if mean_ps is None else mean_ps / 1000,
         figures.p50_ns,
         figures.p95_ns,
         figures.p99_ns,

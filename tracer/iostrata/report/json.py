@@ -100,21 +100,29 @@ def _over_time(found: model.OverTime) -> OverTime:
     )
 
 
-def printed_residual_ps(table: model.Table) -> int:
-    """The residual's mean in thousandths of a nanosecond, with the printed sum made exact.
+def printed_means_ps(table: model.Table) -> tuple[list[int], int]:
+    """The rows' means and the residual's in thousandths of a nanosecond, with the printed sum made
+    exact.
 
-    Rounding each mean for print may leave a few thousandths over. They go into
-    the residual; a larger difference is no rounding and is printed as it is.
+    Rounding each mean for print may leave a few thousandths over. They go into the residual, or
+    into the largest row where there is none; a larger difference is no rounding and is printed as
+    it is.
     """
-    layers = [picoseconds(row.figures.mean_ns) for row in table.rows]
-    exact = picoseconds(table.total.mean_ns) - sum(layers)
-    rounded = picoseconds(table.residual.mean_ns)
-    return exact if abs(exact - rounded) <= len(layers) + 2 else rounded
+    rows = [picoseconds(row.figures.mean_ns) for row in table.rows]
+    residual = picoseconds(table.residual.mean_ns)
+    over = picoseconds(table.total.mean_ns) - sum(rows) - residual
+    if abs(over) > len(rows) + 2:
+        return rows, residual
+    if table.residual.mean_ns or not rows:
+        return rows, residual + over
+    rows[rows.index(max(rows))] += over
+    return rows, residual
 
 
 def _table(table: model.Table) -> Table:
     total = table.total
-    residual = {**_figures(table.residual), "mean_ns": printed_residual_ps(table) / 1000}
+    means_ps, residual_ps = printed_means_ps(table)
+    residual = {**_figures(table.residual), "mean_ns": residual_ps / 1000}
     segments = [
         SegmentFigures(row.segment, row.machine, **_figures(row.figures)) for row in table.segments
     ]
@@ -127,8 +135,12 @@ def _table(table: model.Table) -> Table:
             max=rounded_ns(total.max_ns),
         ),
         layers=[
-            LayerFigures(*_layer(row.layer), behind=_behind(row.behind), **_figures(row.figures))
-            for row in table.rows
+            LayerFigures(
+                *_layer(row.layer),
+                behind=_behind(row.behind),
+                **_figures(row.figures) | {"mean_ns": mean_ps / 1000},
+            )
+            for row, mean_ps in zip(table.rows, means_ps, strict=True)
         ],
         residual=Figures(**residual),
         segments=segments if headed(row.layer for row in table.rows) else UNSET,
