@@ -279,7 +279,8 @@ struct request_bio_event {
 #define RWF_OF_SILENT 0x80000000u
 
 /* An io_uring request, submitted, queued to a worker, or completed; one that is refused is
- * completed without having been submitted. */
+ * completed without having been submitted, and one for whose completion the ring has no room is
+ * told as overflow_event. */
 struct uring_event {
 	EVENT_HEADER;
 	unsigned long long request_key;
@@ -288,9 +289,17 @@ struct uring_event {
 	unsigned int dev;
 	unsigned int open_flags;
 	unsigned int opcode;
-	int result;
+	int result; /* at submission: completion_tag, as in overflow_event */
 	unsigned int size_bytes;
 	unsigned int rwf;
+};
+
+/* A completion for which the ring of io_uring had no room, and which the kernel keeps until there
+ * is some. */
+struct overflow_event {
+	EVENT_HEADER;
+	unsigned int completion_tag; /* of the ring, and of what the program calls the request */
+	int result;
 };
 
 /* A libaio control block submitted; recorded when io_submit returns (time_ns), which was
@@ -688,7 +697,8 @@ struct handles_event {
 };
 
 /* A worker of io_uring, or of a target, is at another request than it was when this was said
- * last; or at one part of what an initiator and a target of NVMe send each other of one. */
+ * last; or at one part of what an initiator and a target of NVMe send each other of one; or what a
+ * request of io_uring is linked behind, which is not recorded, is complete. */
 struct uring_work_event {
 	EVENT_HEADER;
 	unsigned long long
@@ -1066,7 +1076,9 @@ struct stream_event {
 	P(nvme_tcp_asked, target_work_event)        \
 	P(nvme_tcp_handed, uring_work_event)        \
 	P(nvme_stream, stream_event)                \
-	P(nvmet_stream, stream_event)
+	P(nvmet_stream, stream_event)               \
+	P(io_uring_cqe_overflow, overflow_event)    \
+	P(io_uring_unlinked, uring_work_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

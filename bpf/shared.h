@@ -6,7 +6,7 @@
 #include "duties.h"
 
 #define MAX_CPUS 512
-#define MAX_POINTS 128 /* a power of two */
+#define MAX_POINTS 160
 
 /* The recorder is woken when one such part of a ring has been filled: seldom, as each drain moves
  * cache lines between CPUs. */

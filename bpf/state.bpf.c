@@ -47,7 +47,7 @@ __u64 compat_execs = 0;
 __u64 reads[1 << READS_BITS] = {};
 __u64 reads_noted = 0;
 __u64 transport_keys[MAX_TRANSPORTS] = {};
-struct flight flights[FLIGHT_SETS * FLIGHT_WAYS] = {};
+struct flight flights[FLIGHT_SETS * FLIGHT_WAYS] SEC(".data") = {};
 
 struct slots_map slots SEC(".maps");
 struct ringbuf_map ringbuf SEC(".maps");

@@ -17,6 +17,7 @@
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct io_cqe {
+	__u64 user_data;
 	int res;
 	int fd; /* until the request is issued */
 };
@@ -57,6 +58,7 @@ struct io_kiocb {
 	struct io_cqe cqe;
 	struct io_ring_ctx *ctx;
 	struct io_uring_task *tctx;
+	struct io_kiocb *link; /* what begins when this one is complete */
 };
 
 struct io_kiocb___before {
@@ -169,7 +171,12 @@ static __always_inline void request_fill(union event *e, struct io_kiocb *req, _
 	}
 }
 
-/* result -1: none yet */
+/* Nothing else tells whose a completion is that does not fit into its ring. */
+static __always_inline __u32 completion_tag(const void *ring, __u64 user_data)
+{
+	return (user_data * 0x9e3779b97f4a7c15ull + (__u64)ring * 0xc2b2ae3d27d4eb4full) >> 32;
+}
+
 static __always_inline int request_emit(struct io_kiocb *req, __u32 opcode, int result, __u32 point)
 {
 	struct file *file = request_file(req, point);
@@ -220,11 +227,15 @@ static __always_inline int submitted(struct io_kiocb *req)
 {
 	__u32 opcode = req->opcode;
 	struct thread *thread;
+	__u32 tag;
 
 	if (!request_is_recorded(opcode))
 		return 0;
 	thread = thread_admit();
-	if (thread && request_emit(req, opcode, -1, POINT_io_uring_submit_req))
+	if (!thread)
+		return 0;
+	tag = completion_tag(PEEK(req, ctx), req->cqe.user_data);
+	if (request_emit(req, opcode, tag, POINT_io_uring_submit_req))
 		thread->uring_concerned = 1;
 	return 0;
 }
@@ -254,24 +265,68 @@ int uring_queue_async_work(__u64 *ctx)
 	return 0;
 }
 
+/* A request that is not recorded is complete: one that is, linked behind it, begins. */
+static __always_inline void unlinked_tell(struct io_kiocb *req)
+{
+	struct io_kiocb *link = PEEK(req, link);
+	struct thread *submitter;
+	union event *e;
+
+	if (!link || !request_is_recorded(PEEK(link, opcode)))
+		return;
+	submitter = thread_of(submitter_tid(req));
+	if (!submitter || !submitter->kind)
+		return;
+	e = emit_reserve(POINT_io_uring_unlinked);
+	if (!e)
+		return;
+	e->io_uring_unlinked.request_key = (__u64)link;
+	emit_submit(e, POINT_io_uring_unlinked);
+}
+
+static __always_inline bool completed(struct io_kiocb *req)
+{
+	__u32 opcode = PEEK(req, opcode);
+	struct thread *submitter;
+
+	if (!request_is_recorded(opcode))
+		return false;
+	submitter = thread_of(submitter_tid(req));
+	if (!submitter || !submitter->kind)
+		return true;
+	if (!request_emit(req, opcode, PEEK(req, cqe.res), POINT_io_uring_complete))
+		return false;
+	submitter->uring_concerned = 1;
+	return true;
+}
+
 /* Runs in the submitter, or in the worker that did the request's work. */
 SEC("tp_btf/io_uring_complete")
 int uring_complete(__u64 *ctx)
 {
 	struct io_kiocb *req = (struct io_kiocb *)ctx[1];
-	struct thread *submitter;
-	__u32 opcode;
 
-	if (!req)
+	if (req && !completed(req) && PEEK(req, flags) & REQ_F_LINKED)
+		unlinked_tell(req);
+	return 0;
+}
+
+/* Told instead of that where the ring has no room: of the ring, not of the request. */
+SEC("tp_btf/io_uring_cqe_overflow")
+int uring_overflow(__u64 *ctx)
+{
+	struct thread *thread = thread_of(current_tid());
+	union event *e;
+
+	if (!thread || !thread->kind)
 		return 0;
-	opcode = PEEK(req, opcode);
-	if (!request_is_recorded(opcode))
+	e = emit_reserve(POINT_io_uring_cqe_overflow);
+	if (!e)
 		return 0;
-	submitter = thread_of(submitter_tid(req));
-	if (!submitter || !submitter->kind)
-		return 0;
-	if (request_emit(req, opcode, PEEK(req, cqe.res), POINT_io_uring_complete))
-		submitter->uring_concerned = 1;
+	e->io_uring_cqe_overflow.completion_tag = completion_tag((void *)ctx[0], ctx[1]);
+	e->io_uring_cqe_overflow.result = ctx[2];
+	emit_submit(e, POINT_io_uring_cqe_overflow);
+	thread->uring_concerned = 1;
 	return 0;
 }
 

@@ -72,7 +72,7 @@ void own_clock(struct rings *rings)
 void own_losses(struct rings *rings)
 {
 	for (unsigned int cpu = 0; cpu < MAX_CPUS; cpu++) {
-		for (unsigned int point = 0; point < MAX_POINTS; point++) {
+		for (unsigned int point = 0; point < POINT_count; point++) {
 			uint64_t lost = rings->skeleton->bss->lost[cpu][point];
 			union event e = { .loss = { .lost_count = lost, .lost_point = point } };
 

@@ -133,7 +133,7 @@ static uint64_t cpu_lost(const struct rings *rings, unsigned int cpu)
 {
 	uint64_t sum = 0;
 
-	for (unsigned int point = 0; point < MAX_POINTS; point++)
+	for (unsigned int point = 0; point < POINT_count; point++)
 		sum += rings->skeleton->bss->lost[cpu][point];
 	return sum;
 }

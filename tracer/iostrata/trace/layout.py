@@ -138,6 +138,8 @@ POINTS: dict[str, int] = {
     "nvme_tcp_handed": 125,
     "nvme_stream": 126,
     "nvmet_stream": 127,
+    "io_uring_cqe_overflow": 128,
+    "io_uring_unlinked": 129,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -268,6 +270,8 @@ STRUCT_OF: dict[str, str] = {
     "nvme_tcp_handed": "uring_work_event",
     "nvme_stream": "stream_event",
     "nvmet_stream": "stream_event",
+    "io_uring_cqe_overflow": "overflow_event",
+    "io_uring_unlinked": "uring_work_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -1079,6 +1083,14 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("stripe_bytes", "<u4", 32),
         ("stripe_objects", "<u4", 36),
         ("tgid", "<u4", 40),
+    ),
+    "overflow_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("completion_tag", "<u4", 16),
+        ("result", "<i4", 20),
     ),
 }
 
