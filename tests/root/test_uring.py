@@ -17,7 +17,7 @@ from tests.root.test_oracles import recorded
 from tests.root.test_units import methods
 
 SOURCE = Path(__file__).parent / "programs" / "requests.c"
-SIZE, COUNT = 8192, 50
+SIZE, COUNT, DEPTH, FULL = 8192, 50, 4, 32
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +114,41 @@ def test_a_write_without_a_completion_goes_with_the_sync_behind_it(
     assert found.writes.durable_writes.tolist() == [1] * COUNT
     assert found.quality.plain_writes == 0
     explained(found, "device.data")
+
+
+def test_each_write_of_a_chain_begins_when_the_one_before_is_complete(
+    requests: Path, disk: Path
+) -> None:
+    found = recorded(disk, str(requests), str(disk / "file"), "chain", str(COUNT))
+    assert methods(found) == {"io_uring:open_datasync": DEPTH * COUNT}
+    explained(found, "device.data")
+    begin, latency = found.writes.begin_ns, found.writes.latency_ns
+    order = np.argsort(begin)
+    apart = begin[order][1:] >= (begin + latency)[order][:-1]
+    # A chain's last one ends with the call, as do the others then.
+    assert apart.mean() >= 0.2
+
+
+@pytest.mark.parametrize("mode", ["message", "opened"])
+def test_what_a_chain_waits_for_that_is_not_recorded_is_in_no_write(
+    requests: Path, disk: Path, mode: str
+) -> None:
+    """A message, whoever sends it; a worker that opens the file."""
+    found = recorded(disk, str(requests), str(disk / "file"), mode, str(COUNT))
+    assert methods(found) == {"io_uring:fsync": COUNT}
+    explained(found, "device.data")
+    if "lock" in [layer.name for layer in found.layers]:
+        assert np.median(row(found, "lock")) == 0
+
+
+def test_completions_that_a_ring_has_no_room_for(requests: Path, disk: Path) -> None:
+    """Of all of them it is known whose they are; not where all requests are called alike."""
+    count = 10
+    for mode, left_out in (("full", {}), ("nameless", {"completion not seen: its ring was full"})):
+        found = recorded(disk, str(requests), str(disk / "file"), mode, str(count))
+        assert set(found.left_out) == set(left_out)
+        assert len(found.writes) + sum(found.left_out.values()) == FULL * count
+        assert len(found.writes) > 0
 
 
 @pytest.mark.parametrize("mode", ["vector", "splice"])

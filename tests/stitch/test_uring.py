@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from iostrata.stitch.submissions import RWF_OF_LINKED, RWF_OF_SILENT
+from iostrata.stitch.opcodes import RWF_OF_LINKED, RWF_OF_SILENT
 from iostrata.trace.layout import CALL_FSYNC, CALL_IO_URING_ENTER, THREAD_WORKER
 from tests.stitch.test_truth import accounts, analysed, conserves
 from tests.synthetic import O_DSYNC, Request, World, device, submit
@@ -215,6 +215,214 @@ def test_a_sync_waits_for_what_it_is_linked_behind() -> None:
             "device.data": 30_000, "wakeup.runqueue": 1_500 + 3 * 1_000, "wakeup.reap": 1_500,
         }]
     }  # fmt: skip
+
+
+def linked_pair(world: World, first: dict[str, int], second: dict[str, int]) -> None:
+    """Submitted by the writer's call from 1000 on, the second one behind the first."""
+    linked = first | {"rwf": first.get("rwf", 0) | RWF_OF_LINKED}
+    world.emit("io_uring_submit_req", 2_000, WRITER, **linked)
+    world.emit("io_uring_submit_req", 2_500, WRITER, **second)
+
+
+def direct_write(key: int, **other: int) -> dict[str, int]:
+    return {"request_key": key, "opcode": 23, "size_bytes": 8192, "open_flags": O_DSYNC} | (
+        FILE | other
+    )
+
+
+def test_a_synchronous_write_begins_when_what_it_is_linked_behind_is_complete() -> None:
+    """Both directly, by their submitter: the first one's time is not the second one's."""
+    world = worlds()
+    first, second = direct_write(0x70), direct_write(0x80)
+    linked_pair(world, first, second)
+    submit(world, DISK, WRITER, 3_000, Request(queue=500, scheduler=None, device=50_000))
+    resumes(world, WRITER, 5_000, 53_600, 54_600, 0, INTERRUPTIBLE)
+    world.emit("io_uring_complete", 55_000, WRITER, result=8192, **first)
+    # It goes on with the next one, and has 1000 to do before its bio.
+    submit(world, DISK, WRITER, 56_000, Request(queue=500, scheduler=None, device=20_000))
+    resumes(world, WRITER, 57_000, 76_600, 77_600, 0, INTERRUPTIBLE)
+    world.emit("io_uring_complete", 78_000, WRITER, result=8192, **second)
+    world.emit("syscall", 79_000, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    assert breakdown.writes.latency_ns.tolist() == [78_000, 24_000]
+    assert accounts(breakdown)[WRITER][1] == {
+        "syscall": 1_000, "block.Q2D": 500, "device.data": 20_000, "wakeup.interrupt": 100,
+        "wakeup.runqueue": 1_000, "wakeup.reap": 1_400,
+    }  # fmt: skip
+
+
+def test_a_write_to_another_file_is_no_part_of_the_sync_that_is_linked_behind_it() -> None:
+    """The sync makes another file durable; it begins when the write is complete."""
+    world = worlds()
+    write = direct_write(0x70, open_flags=0, inode=99)
+    sync = {"request_key": 0x80, "opcode": 3, **FILE}
+    linked_pair(world, write, sync)
+    world.emit("io_uring_complete", 55_000, WRITER, result=8192, **write)
+    world.emit("io_uring_queue_async_work", 56_000, WRITER, **sync)
+    resumes(world, WORKER, 500, 56_500, 58_000, WRITER, INTERRUPTIBLE)
+    world.emit("io_uring_work", 59_000, WORKER, request_key=0x80)
+    submit(world, DISK, WORKER, 59_000, Request(queue=500, scheduler=None, device=20_000))
+    resumes(world, WORKER, 60_000, 79_500, 80_500, 0, UNINTERRUPTIBLE)
+    world.emit("io_uring_complete", 82_000, WORKER, result=0, **sync)
+    world.emit("syscall", 83_000, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    assert breakdown.writes.size_bytes.tolist() == [0]
+    assert accounts(breakdown)[WRITER] == [{
+        "syscall": 1_000 + 1_000 + 1_500, "wakeup.worker": 500, "wakeup.runqueue": 2_500,
+        "block.Q2D": 500, "device.data": 20_000, "wakeup.reap": 1_000,
+    }]  # fmt: skip
+
+
+def test_what_is_linked_behind_what_is_not_recorded_begins_when_that_is_complete() -> None:
+    """A message comes after 100000: the write behind it, and the sync behind that, begin then; a
+    worker waits for neither before."""
+    world = worlds()
+    write = direct_write(0x70, open_flags=0, rwf=RWF_OF_LINKED)
+    sync = {"request_key": 0x80, "opcode": 3, **FILE}
+    linked_pair(world, write, sync)
+    world.emit("syscall", 3_000, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    resumes(world, WRITER, 5_000, 100_000, 101_000, 555, INTERRUPTIBLE)
+    world.emit("io_uring_unlinked", 102_000, WRITER, request_key=0x70)
+    world.emit("io_uring_queue_async_work", 103_000, WRITER, **write)
+    resumes(world, WORKER, 500, 103_500, 105_000, WRITER, INTERRUPTIBLE)
+    world.emit("io_uring_complete", 110_000, WORKER, result=8192, **write)
+    world.emit("io_uring_work", 112_000, WORKER, request_key=0x80)
+    submit(world, DISK, WORKER, 112_000, Request(queue=500, scheduler=None, device=20_000))
+    resumes(world, WORKER, 113_000, 132_500, 133_500, 0, UNINTERRUPTIBLE)
+    world.emit("io_uring_complete", 135_000, WORKER, result=0, **sync)
+    resumes(world, WRITER, 104_000, 135_500, 137_000, WORKER, INTERRUPTIBLE)
+    world.emit("syscall", 138_000, WRITER, enter_ns=4_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    assert breakdown.writes.size_bytes.tolist() == [8192]
+    assert accounts(breakdown)[WRITER] == [{
+        "syscall": 1_000 + 5_000 + 1_500, "wakeup.worker": 500 + 2_000, "block.Q2D": 500,
+        "wakeup.runqueue": 1_500 + 1_000 + 1_500, "device.data": 20_000, "wakeup.reap": 1_500,
+    }]  # fmt: skip
+
+
+def test_a_worker_is_at_what_is_linked_behind_what_it_ran_unrecorded() -> None:
+    """It opens a file, and has the write to that and the sync, whose submitter sleeps: that is no
+    lock, and the time before is in no write."""
+    world = worlds()
+    write = direct_write(0x70, open_flags=0, rwf=RWF_OF_LINKED)
+    sync = {"request_key": 0x80, "opcode": 3, **FILE}
+    linked_pair(world, write, sync)
+    resumes(world, WORKER, 500, 3_500, 5_000, WRITER, INTERRUPTIBLE)
+    world.emit("io_uring_unlinked", 90_000, WORKER, request_key=0x70)
+    world.emit("io_uring_complete", 100_000, WORKER, result=8192, **write)
+    world.emit("io_uring_work", 102_000, WORKER, request_key=0x80)
+    submit(world, DISK, WORKER, 102_000, Request(queue=500, scheduler=None, device=20_000))
+    resumes(world, WORKER, 103_000, 122_500, 123_500, 0, UNINTERRUPTIBLE)
+    world.emit("io_uring_complete", 125_000, WORKER, result=0, **sync)
+    resumes(world, WRITER, 4_000, 125_500, 127_000, WORKER, INTERRUPTIBLE)
+    world.emit("syscall", 128_000, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    assert accounts(breakdown)[WRITER] == [{
+        "syscall": 10_000 + 1_500, "wakeup.worker": 2_000, "block.Q2D": 500,
+        "device.data": 20_000, "wakeup.runqueue": 1_000 + 1_500, "wakeup.reap": 1_500,
+    }]  # fmt: skip
+
+
+def test_what_is_linked_ends_with_the_call_that_submits_it() -> None:
+    """The last one of a call says that it is linked: what the next call submits is not."""
+    world = worlds()
+    for begin, key, end in ((1_000, 0x70, 90_000), (10_000, 0x80, 95_000)):
+        request = direct_write(key, rwf=RWF_OF_LINKED)
+        world.emit("io_uring_submit_req", begin + 1_000, WRITER, **request)
+        world.emit("syscall", begin + 2_000, WRITER, enter_ns=begin, call=CALL_IO_URING_ENTER,
+                   tgid=WRITER)  # fmt: skip
+        world.emit("io_uring_complete", end, WRITER, result=8192, **request)
+    assert analysed(world).writes.latency_ns.tolist() == [89_000, 85_000]
+
+
+def test_no_worker_keeps_what_was_not_handed_over_yet() -> None:
+    """It waits for a timer that nothing tells of, as in older recordings: then it is handed over.
+    Before that its submitter sleeps until the worker has done another one."""
+    world = worlds()
+    other, write = direct_write(0x60), direct_write(0x70)
+    handed_over(world, 0x60, 1_000, opcode=23, open_flags=O_DSYNC, size_bytes=8192)
+    world.emit("syscall", 3_500, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    resumes(world, WORKER, 500, 3_200, 5_000, WRITER, INTERRUPTIBLE)
+    world.emit("io_uring_submit_req", 5_500, WRITER, **write)
+    work_of(world, 0x60, 6_000)
+    world.emit("io_uring_complete", 29_000, WORKER, result=8192, **other)
+    resumes(world, WRITER, 7_500, 29_500, 30_500, WORKER, INTERRUPTIBLE)
+    world.emit("io_uring_work", 30_000, WORKER, request_key=0)
+    world.emit("io_uring_queue_async_work", 103_000, WRITER, **write)
+    resumes(world, WORKER, 31_000, 103_500, 105_000, WRITER, INTERRUPTIBLE)
+    work_of(world, 0x70, 106_000)
+    world.emit("io_uring_complete", 129_000, WORKER, result=8192, **write)
+    world.emit("syscall", 130_000, WRITER, enter_ns=5_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    assert accounts(breakdown)[WRITER][1]["wakeup.worker"] == 500
+
+
+def work_of(world: World, key: int, begin: int) -> None:
+    """A worker does it, which takes 21500 with what the disk takes."""
+    world.emit("io_uring_work", begin, WORKER, request_key=key)
+    submit(world, DISK, WORKER, begin, Request(queue=500, scheduler=None, device=20_000))
+    resumes(world, WORKER, begin + 1_000, begin + 20_500, begin + 21_500, 0, UNINTERRUPTIBLE)
+
+
+def submitted_at(world: World, enter: int, key: int, tag: int, **other: int) -> None:
+    """By a call of its own."""
+    world.emit("io_uring_submit_req", enter + 100, WRITER, result=tag, **direct_write(key, **other))
+    world.emit("syscall", enter + 200, WRITER, enter_ns=enter, call=CALL_IO_URING_ENTER,
+               tgid=WRITER)  # fmt: skip
+
+
+def kept(world: World, time: int, tag: int) -> None:
+    world.emit("io_uring_cqe_overflow", time, WRITER, completion_tag=tag & 0xFFFF_FFFF, result=8192)
+
+
+def test_a_completion_that_its_ring_has_no_room_for_is_one() -> None:
+    """By what the program calls its requests: -5 is under way twice, but one after the other."""
+    world = worlds()
+    submitted_at(world, 1_000, 0x70, -5)
+    submitted_at(world, 2_000, 0x80, 6)
+    kept(world, 50_000, 6)
+    kept(world, 60_000, -5)
+    submitted_at(world, 70_000, 0x90, -5)
+    world.emit("io_uring_complete", 80_000, WRITER, result=8192, **direct_write(0x90))
+    submitted_at(world, 90_000, 0x70, -5)
+    kept(world, 99_000, -5)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    assert breakdown.left_out == {}
+    assert breakdown.writes.latency_ns.tolist() == [59_000, 48_000, 10_000, 9_000]
+    assert breakdown.writes.size_bytes.tolist() == [8192] * 4
+
+
+@pytest.mark.parametrize("completions", [1, 2])
+def test_whose_a_completion_is_that_there_was_no_room_for_is_not_guessed(completions: int) -> None:
+    """Both are called alike, and under way. The third one's is told."""
+    world = worlds()
+    for enter, key in ((1_000, 0x70), (2_000, 0x80), (3_000, 0x90)):
+        submitted_at(world, enter, key, 7)
+    world.emit("io_uring_complete", 40_000, WRITER, result=8192, **direct_write(0x90))
+    for number in range(completions):
+        kept(world, 50_000 + number, 7)
+    breakdown = analysed(world)
+    assert breakdown.left_out == {"completion not seen: its ring was full": 2}
+    assert breakdown.writes.latency_ns.tolist() == [37_000]
+
+
+def test_a_second_completion_of_that_name_shows_that_the_first_was_another_s() -> None:
+    """One of the two is of what is not recorded."""
+    world = worlds()
+    submitted_at(world, 1_000, 0x70, 7)
+    submitted_at(world, 2_000, 0x80, 8)
+    kept(world, 40_000, 7)
+    kept(world, 50_000, 7)
+    kept(world, 60_000, 8)
+    breakdown = analysed(world)
+    assert breakdown.left_out == {"completion not seen: its ring was full": 1}
+    assert breakdown.writes.latency_ns.tolist() == [58_000]
 
 
 def test_a_sync_waits_for_the_worker_of_what_it_is_linked_behind() -> None:

@@ -19,8 +19,15 @@
  * plain-allocate: of another file
  * cut: an ftruncate
  * silent: a write, whose completion is not asked for, and an fsync behind it
+ * chain: so many synchronous writes, directly, each linked behind the one before
+ * message: a message that comes after 5 ms, and linked behind that a write and an fsync
+ * opened: likewise, of a file that is opened, and cut to nothing, before
+ * full, nameless: more synchronous writes than the ring has room for completions of; of the latter
+ *   all are called alike
  */
 #include <fcntl.h>
+#include <sys/prctl.h>
+#include <signal.h>
 #include <sys/uio.h>
 
 #include "ring.h"
@@ -31,6 +38,7 @@
 
 #define SIZE 8192
 #define DEPTH 4
+#define FULL 32
 #define DEFER (IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN)
 
 static char buffer[SIZE] __attribute__((aligned(4096)));
@@ -235,6 +243,107 @@ static void silent(int fd, int number)
 	ring_reap();
 }
 
+static void chain(int fd, int number)
+{
+	for (int place = 0; place < DEPTH; place++) {
+		struct io_uring_sqe *entry = write_of(fd, 2 * (number * DEPTH + place));
+
+		entry->rw_flags = RWF_DSYNC;
+		if (place < DEPTH - 1)
+			entry->flags = IOSQE_IO_LINK;
+	}
+	ring_enter(DEPTH, DEPTH);
+	ring_reap();
+}
+
+/* Whoever asks has an answer 5 ms later. */
+static void answer(int questions, int answers)
+{
+	char letter;
+
+	if (fork())
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (read(questions, &letter, 1) == 1) {
+		usleep(5000);
+		check(write(answers, &letter, 1) == 1, "write");
+	}
+	_exit(0);
+}
+
+static void message(int fd, int number)
+{
+	static int ask[2], told[2];
+	static char letter;
+	struct io_uring_sqe *entry;
+
+	if (!number) {
+		check(!pipe(ask) && !pipe(told), "pipe");
+		answer(ask[0], told[1]);
+	}
+	check(write(ask[1], "?", 1) == 1, "write");
+	entry = ring_add(IORING_OP_READ, told[0]);
+	entry->addr = (unsigned long)&letter;
+	entry->len = 1;
+	entry->flags = IOSQE_IO_LINK;
+	write_of(fd, number)->flags = IOSQE_IO_LINK;
+	ring_add(IORING_OP_FSYNC, fd);
+	ring_enter(3, 3);
+	ring_reap();
+}
+
+static const char *path;
+
+static void opened(int fd, int number)
+{
+	struct io_uring_sqe *entry;
+	int none = -1;
+
+	if (!number)
+		check(!syscall(SYS_io_uring_register, ring, IORING_REGISTER_FILES, &none, 1),
+		      "io_uring_register");
+	/* It takes a while to cut off. */
+	check(!fallocate(fd, 0, 0, 64 << 20), "fallocate");
+	entry = ring_add(IORING_OP_OPENAT, AT_FDCWD);
+	entry->addr = (unsigned long)path;
+	entry->open_flags = O_RDWR | O_TRUNC;
+	entry->file_index = 1;
+	entry->flags = IOSQE_IO_LINK;
+	write_of(0, 0)->flags = IOSQE_IO_LINK | IOSQE_FIXED_FILE;
+	ring_add(IORING_OP_FSYNC, 0)->flags = IOSQE_IO_LINK | IOSQE_FIXED_FILE;
+	ring_add(IORING_OP_CLOSE, 0)->file_index = 1;
+	ring_enter(4, 4);
+	ring_reap();
+}
+
+static void fill(int fd, int number, int named)
+{
+	int left = 0;
+
+	while (left < FULL) {
+		for (int place = 0; place < DEPTH; place++, left++) {
+			struct io_uring_sqe *entry = write_of(fd, number * FULL + left);
+
+			entry->rw_flags = RWF_DSYNC;
+			entry->user_data = named * left;
+		}
+		ring_enter(DEPTH, 0);
+	}
+	usleep(20000);
+	for (; left; left -= ring_reap())
+		ring_enter(0, 1);
+}
+
+static void full(int fd, int number)
+{
+	fill(fd, number, 1);
+}
+
+static void nameless(int fd, int number)
+{
+	fill(fd, number, 0);
+}
+
 static const struct mode {
 	const char *name;
 	void (*run)(int fd, int number);
@@ -252,6 +361,11 @@ static const struct mode {
 	{ "refused", refused, 0 },
 	{ "cancelled", cancelled, 0 },
 	{ "silent", silent, 0 },
+	{ "chain", chain, 0 },
+	{ "message", message, 0 },
+	{ "opened", opened, 0 },
+	{ "full", full, 0 },
+	{ "nameless", nameless, 0 },
 	{ "vector", vector, 0 },
 	{ "plain-vector", plain_vector, 0 },
 	{ "splice", splice_durably, 0 },
@@ -269,7 +383,8 @@ int main(int argc, char **argv)
 	check(argc == 4, "usage");
 	while (strcmp(mode->name, argv[2]))
 		check(++mode < modes + sizeof(modes) / sizeof(*modes), "mode");
-	fd = open(argv[1], O_RDWR | O_CREAT | O_DIRECT, 0600);
+	path = argv[1];
+	fd = open(path, O_RDWR | O_CREAT | O_DIRECT, 0600);
 	check(fd >= 0, "open");
 	ring_open(mode->flags);
 	for (int number = 0; number < atoi(argv[3]); number++)

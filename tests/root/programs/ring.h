@@ -67,14 +67,17 @@ static void ring_enter(int count, int wait)
 	      "io_uring_enter");
 }
 
-/* Takes the completions that are there, and prints their results. */
-static void ring_reap(void)
+/* Takes the completions that are there, and prints their results.  Returns how many. */
+static int ring_reap(void)
 {
 	struct io_uring_cqe *events = (void *)(completion + parameters.cq_off.cqes);
 	unsigned int mask = *word(completion, parameters.cq_off.ring_mask);
 	unsigned int *head = word(completion, parameters.cq_off.head);
 	unsigned int *tail = word(completion, parameters.cq_off.tail);
 
+	unsigned int first = *head;
+
 	for (; *head != __atomic_load_n(tail, __ATOMIC_ACQUIRE); ++*head)
 		printf("%d\n", events[*head & mask].res);
+	return *head - first;
 }

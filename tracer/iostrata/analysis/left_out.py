@@ -15,6 +15,7 @@ from iostrata.hops import Graph, Link, beside
 from iostrata.stitch import (
     BEGUN,
     HANGING,
+    NO_ROOM,
     OVER,
     RUNNING,
     UNCOLLECTED,
@@ -43,14 +44,15 @@ WHAT_TO_DO: Final = {
     RUNNING: "record until they end; iostrata dump has them, and since when, as syscall_cut",
     HANGING: "iostrata dump has whose as syscall_cut; /proc/TID/stack says what one waits for",
     UNFINISHED: "record until the program has ended: a request ends with its completion",
-    OVER: "the kernel tells of no completion that a ring of io_uring has no room for: have the "
-    "program make a larger one (IORING_SETUP_CQSIZE), or collect sooner; nor of success that it "
-    "is not to tell (IOSQE_CQE_SKIP_SUCCESS)",
+    NO_ROOM: "have it take its completions sooner, or its ring be larger (IORING_SETUP_CQSIZE); or "
+    "give each request that is under way another user_data",
+    OVER: "success that is not to be told (IOSQE_CQE_SKIP_SUCCESS) is not seen; nor, by an older "
+    "recorder, a completion that a ring had no room for",
     UNCOLLECTED: "it reads libaio's ring by itself, which nothing tells of: have it collect with "
     "io_getevents (fio: without userspace_reap); or record until it has ended",
 }
 
-NOBODY_SAW: Final = (OVER, UNCOLLECTED)
+NOBODY_SAW: Final = (NO_ROOM, OVER, UNCOLLECTED)
 """Why writes are left out that had ended within the recording, and did not fail."""
 
 

@@ -14,8 +14,8 @@ from iostrata.trace import UNKNOWN_POINT, Trace
 
 # What tells of writes and syncs: points, and how their programs' names begin.
 CALLS: Final = frozenset(
-    {UNKNOWN_POINT, "syscall", "io_uring_submit_req", "io_uring_complete", "aio_submit",
-     "aio_complete"}
+    {UNKNOWN_POINT, "syscall", "io_uring_submit_req", "io_uring_complete",
+     "io_uring_cqe_overflow", "aio_submit", "aio_complete"}
 )  # fmt: skip
 PROGRAMS: Final = tuple(f"program:{name}_" for name in ("syscall", "uring", "aio"))
 

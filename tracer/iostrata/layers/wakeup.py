@@ -16,7 +16,13 @@ WAKEUP: Final = Declaration(
             "wakeup.worker",
             "OS",
             "handed to a kernel worker until it began, or let the caller go",
-            ("io_uring_queue_async_work", "io_uring_work", "sched_resume", "sched_woken"),
+            (
+                "io_uring_queue_async_work",
+                "io_uring_unlinked",
+                "io_uring_work",
+                "sched_resume",
+                "sched_woken",
+            ),
             "the engine hands requests to kernel threads, as buffered writes and syncs are, or the "
             "file system ends appends in them (ext4, XFS); there are too few of them.",
             "#aed581",
@@ -27,7 +33,7 @@ WAKEUP: Final = Declaration(
             "wakeup.reap",
             "OS",
             "complete until the caller collected it (io_uring, libaio)",
-            ("io_uring_complete", "aio_complete", "syscall"),
+            ("io_uring_complete", "io_uring_cqe_overflow", "aio_complete", "syscall"),
             "the program does not collect what is complete: it is busy, or waits for several at "
             "once.",
             "#8bc34a",

@@ -21,7 +21,7 @@ from iostrata.stitch.calls import (
 )
 from iostrata.stitch.chain import FOLLOWED
 from iostrata.stitch.cpus import behind_cpus
-from iostrata.stitch.cut import BEGUN, HANGING, OVER, RUNNING, UNCOLLECTED, UNFINISHED
+from iostrata.stitch.cut import BEGUN, HANGING, NO_ROOM, OVER, RUNNING, UNCOLLECTED, UNFINISHED
 from iostrata.stitch.elsewhere import elsewhere
 from iostrata.stitch.fuse import DAEMON, calls_of, fuse_calls_of
 from iostrata.stitch.journal import Commits, commits_of
@@ -84,7 +84,7 @@ from iostrata.stitch.window import (
 __all__ = [
     "BEGUN", "DAEMON", "ENGINES", "EVERY_DEVICE", "FILE_UNKNOWN", "FOLLOWED", "FUA", "FURTHER",
     "FUSE_REQUEST", "HANGING", "KINDS", "LIBRBD_REQUEST", "METHOD", "METHODS", "MOST_SLEEPS",
-    "NINEP_REQUEST", "NO_COMMITS", "NO_PIECES", "NO_SPANS", "OF_FILE", "OPEN_OF_DEVICE",
+    "NINEP_REQUEST", "NO_COMMITS", "NO_PIECES", "NO_ROOM", "NO_SPANS", "OF_FILE", "OPEN_OF_DEVICE",
     "OPERATING", "OP_READ", "OP_WRITE", "OSD_OP", "OSD_OPREPLY", "OSD_REPOP", "OSD_REPOPREPLY",
     "OSD_REQUEST", "OVER", "O_DSYNC", "PLAIN", "RUNNING", "SERVED", "UNASKED", "UNCOLLECTED",
     "UNFINISHED", "Accounted", "Activities", "Asked", "Audit", "Behind", "Calls", "Columns",

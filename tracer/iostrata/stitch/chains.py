@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from iostrata.columns import AsOf, Ints, at, order_of
-from iostrata.stitch.submissions import RWF_OF_LINKED
+from iostrata.stitch.links import submission_of, submissions_in
+from iostrata.stitch.opcodes import RWF_OF_LINKED
 from iostrata.stitch.window import Window
 
 
@@ -21,14 +22,15 @@ class Chains:
         """``requests``: the pieces that are requests."""
         pieces = window.pieces
         self._end_ns = pieces.end_ns
-        submitted = window.columns("io_uring_submit_req", "tid", "request_key", "rwf")
+        submitted = submissions_in(window, "tid", "request_key", "rwf")
         order = order_of(submitted["tid"], submitted["time_ns"])
         tid, key, time, flags = (
             submitted[name][order] for name in ("tid", "request_key", "time_ns", "rwf")
         )
-        begun = AsOf(pieces.request_key[requests], pieces.begin_ns[requests])
-        own = at(requests, begun.at_or_before(key, time))
-        own = np.where(at(pieces.end_ns, own) >= time, own, -1)
+        row = submission_of(window, pieces.request_key[requests], pieces.begin_ns[requests])
+        of = np.full(len(key), -1)
+        of[row[row >= 0]] = requests[row >= 0]
+        own = of[order]
         # A chain goes on behind each request that is linked to the thread's next one.
         new = np.ones(len(key), np.bool_)
         new[1:] = ((flags[:-1] & RWF_OF_LINKED) == 0) | (tid[1:] != tid[:-1])

@@ -1,38 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage stitch: submissions and completions by key in, which of these tells of each of those out.
+"""Stage stitch: io_uring's events in, which requests were completed when out.
 
-io_uring uses a key again when what had it is complete. libaio copies its control block, whose
-address the key is: several under way may have one.
+Where a ring has no room for a completion, the kernel keeps it, and tells of the ring and of what
+the program calls the request (``user_data``), which programs may call several alike: what nothing
+tells apart is tied to none.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, distinct, in_order, numbers, one_of, order_of
+from iostrata.columns import AsOf, Ints, at, columns_of, distinct, one_of, order_of
+from iostrata.stitch.window import Columns, Window, whole
+from iostrata.trace import Trace
 
-
-class Told(NamedTuple):
-    """Submissions, or completions: when, and how much was asked for, or done."""
-
-    key: Ints
-    time_ns: Ints
-    size_bytes: Ints
-
-    def rows(self, rows: Ints) -> Told:
-        return Told(self.key[rows], self.time_ns[rows], self.size_bytes[rows])
+POINT: Final = "io_uring_complete"
+KEPT: Final = "io_uring_cqe_overflow"
+# Of what is not recorded, if something that is was linked behind it.
+UNLINKED: Final = "io_uring_unlinked"
+# What a request's submission tells as its completion does.
+ALIKE: Final = ("request_key", "inode", "dev", "open_flags", "opcode", "size_bytes", "rwf")
 
 
-class _Pairs(NamedTuple):
-    """Rows of submissions and of their completions; ``group``: from when none of a key was under
-    way until none was again, from 0."""
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """Completions that the kernel kept. ``done``: those of which it is known whose they are, as
+    columns of ``io_uring_complete``; ``unsure``: rows of submissions that others may be of."""
 
-    begun: Ints
-    done: Ints
-    group: Ints
+    done: Columns
+    unsure: Ints
+
+
+def completions(window: Window, *fields: str) -> Columns:
+    """As of the point ``io_uring_complete``; behind them, those for which a ring had no room."""
+    told = window.columns(POINT, *fields)
+    done = kept(window.trace).done
+    if not len(done["time_ns"]):
+        return told
+    rows = (done["time_ns"] >= window.begin_ns) & (done["time_ns"] <= window.end_ns)
+    return {name: np.concatenate([column, done[name][rows]]) for name, column in told.items()}
 
 
 def completion_of(key: Ints, begin_ns: Ints, done_key: Ints, done_ns: Ints) -> Ints:
@@ -45,83 +54,69 @@ def completion_of(key: Ints, begin_ns: Ints, done_key: Ints, done_ns: Ints) -> I
     return np.where(at(done_ns, done) > following, -1, done)
 
 
-def completion_of_copied(begun: Told, done: Told) -> tuple[Ints, NDArray[np.bool_]]:
-    """As ``completion_of``, where several under way may have one key; and of which of them it may
-    be another's.
+def files_of(submitted: Columns, completed: Columns, done: Ints) -> Columns:
+    """The files of submissions, by their completions (row): they need not be known before."""
+    return {
+        name: np.where(
+            (submitted[name] != 0) | (done < 0), submitted[name], at(completed[name], done)
+        )
+        for name in ("inode", "dev", "open_flags")
+    }
 
-    The first of a size has the first of that size: what they took together is right, whichever is
-    whose.
+
+def kept(trace: Trace) -> Kept:
+    """Of all of a trace."""
+    return whole(trace).once(_kept)
+
+
+def _kept(window: Window) -> Kept:
+    trace = window.trace
+    events = trace.points[KEPT]
+    if not len(events):
+        nothing = np.zeros(0, np.int64)
+        return Kept(dict.fromkeys(("time_ns", "tid", "result", *ALIKE), nothing), nothing)
+    full = columns_of(events, "tid", "completion_tag", "result")
+    begun = columns_of(trace.points["io_uring_submit_req"], "result", *ALIKE)
+    done = columns_of(trace.points[POINT], "request_key")
+    key, time = begun["request_key"], begun["time_ns"]
+    told = completion_of(key, time, done["request_key"], done["time_ns"])
+    tag = begun["result"] & 0xFFFF_FFFF
+    rows = np.flatnonzero((told < 0) & one_of(tag, distinct(full["completion_tag"])))
+    until = AsOf(key, time).following()[rows]
+    event, unsure = _whose(tag[rows], time[rows], until, full["completion_tag"], full["time_ns"])
+    tied = np.flatnonzero(event >= 0)
+    event = event[tied]
+    columns = {name: begun[name][rows[tied]] for name in ALIKE}
+    columns |= {name: full[name][event] for name in ("time_ns", "tid", "result")}
+    return Kept(columns, rows[unsure])
+
+
+def _whose(
+    tag: Ints, begin_ns: Ints, until_ns: Ints, full_tag: Ints, full_ns: Ints
+) -> tuple[Ints, Ints]:
+    """The completion (row) that is the only one that each request's can be, -1: there is none; and
+    the requests (rows) that are under way when there is one that may be another's.
+
+    In order of time: what has its completion takes no other one's. There are few of these.
     """
-    row = completion_of(begun.key, begun.time_ns, done.key, done.time_ns)
-    exchanged = np.zeros(len(row), np.bool_)
-    spare = np.ones(len(done.key), np.bool_)
-    spare[row[row >= 0]] = False
-    without = begun.key[row < 0]
-    shared = distinct(without[one_of(without, done.key[spare])])
-    if not len(shared):
-        return row, exchanged
-    mine = np.flatnonzero(one_of(begun.key, shared))
-    row[mine] = -1
-    theirs = np.flatnonzero(one_of(done.key, shared))
-    mine = mine[_not_last(begun.rows(mine), done.rows(theirs))]
-    pairs = _by_size(begun.rows(mine), done.rows(theirs))
-    submitted = mine[pairs.begun]
-    row[submitted] = theirs[pairs.done]
-    exchanged[submitted] = np.bincount(pairs.group)[pairs.group] > 1
-    return row, exchanged
-
-
-def _not_last(begun: Told, done: Told) -> Ints:
-    """The rows without those that are still under way at the end.
-
-    Where several of a key were under way at once, and none had begun before, these are its last.
-    """
-    pairs = _in_order(begun, done)
-    at_once = begun.key[pairs.begun[np.bincount(pairs.group)[pairs.group] > 1]]
-    unpaired = np.ones(len(done.key), np.bool_)
-    unpaired[pairs.done] = False
-    some = one_of(begun.key, at_once) & ~one_of(begun.key, done.key[unpaired])
-    order = order_of(begun.key, begun.time_ns)
-    key, ended = begun.key[order], in_order(done.key)
-    place = np.arange(len(key)) - np.searchsorted(key, key)
-    count = np.searchsorted(ended, key, "right") - np.searchsorted(ended, key)
-    last = np.zeros(len(key), np.bool_)
-    last[order] = place >= count
-    return np.flatnonzero(~(some & last))
-
-
-def _by_size(begun: Told, done: Told) -> _Pairs:
-    """Where the sizes of a group are not those of its completions, all count as of one."""
-    pairs = _in_order(begun, done)
-    begun, done, group = begun.rows(pairs.begun), done.rows(pairs.done), pairs.group
-    mine, theirs = order_of(group, begun.size_bytes), order_of(group, done.size_bytes)
-    differs = begun.size_bytes[mine] != done.size_bytes[theirs]
-    differs |= begun.time_ns[mine] > done.time_ns[theirs]
-    of_one = np.zeros(len(group), np.bool_)
-    of_one[group[differs]] = True
-    sizes = (np.where(of_one[group], 0, one.size_bytes) for one in (begun, done))
-    key = numbers(np.append(group, group), np.concatenate([*sizes]))
-    again = _in_order(begun._replace(key=key[: len(group)]), done._replace(key=key[len(group) :]))
-    return _Pairs(pairs.begun[again.begun], pairs.done[again.done], again.group)
-
-
-def _in_order(begun: Told, done: Told) -> _Pairs:
-    """Each key's first has its first, of those that have any: which have, is told as of brackets.
-
-    What nobody completed stays open for ever, and takes none from those behind it.
-    """
-    count = len(begun.key)
-    key, time_ns = np.append(begun.key, done.key), np.append(begun.time_ns, done.time_ns)
-    order = order_of(key, time_ns, (np.arange(len(key)) >= count).astype(np.int64))
-    key, step = key[order], np.where(order < count, 1, -1)
-    depth = np.cumsum(step) + (step < 0)
-    nested = order_of(key, depth)
-    opens, closes = nested[:-1], nested[1:]
-    pair = (step[opens] > 0) & (step[closes] < 0)
-    pair &= (key[opens] == key[closes]) & (depth[opens] == depth[closes])
-    paired = np.zeros(len(key), np.bool_)
-    paired[opens[pair]] = paired[closes[pair]] = True
-    order, step = order[paired], step[paired]
-    begins = step > 0
-    group = np.cumsum(begins & (np.cumsum(step) == 1))[begins] - 1
-    return _Pairs(order[begins], order[~begins] - count, group)
+    found, unsure = np.full(len(tag), -1), np.zeros(len(tag), np.bool_)
+    order = order_of(np.append(tag, full_tag), np.append(begin_ns, full_ns))
+    flying: dict[int, list[int]] = {}
+    last: dict[int, int] = {}
+    for row in order.tolist():
+        if row < len(tag):
+            flying.setdefault(int(tag[row]), []).append(row)
+            continue
+        event = row - len(tag)
+        name, now = int(full_tag[event]), int(full_ns[event])
+        able = [one for one in flying.get(name, ()) if until_ns[one] > now]
+        before = last.pop(name, -1)
+        if not able and before >= 0 and until_ns[before] > now:
+            # Of the two, one is of a request that is not recorded.
+            found[before], unsure[before] = -1, True
+        if len(able) == 1:
+            found[able[0]], last[name] = event, able[0]
+            able = []
+        unsure[able] = True
+        flying[name] = able
+    return found, np.flatnonzero(unsure & (found < 0))

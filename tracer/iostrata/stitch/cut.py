@@ -15,6 +15,7 @@ BEGUN: Final = "begun before the trace"
 RUNNING: Final = "still running at the end"
 HANGING: Final = "still running, and began before"
 UNFINISHED: Final = "completion not seen"
+NO_ROOM: Final = "completion not seen: its ring was full"
 OVER: Final = "completion not seen, although it was over"
 UNCOLLECTED: Final = "completion not seen: its process collected none by a call"
 

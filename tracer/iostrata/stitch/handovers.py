@@ -8,12 +8,13 @@ import numpy as np
 from iostrata.columns import AsOf, Containing, Ints, at, one_of, overlapping
 from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios
+from iostrata.stitch.links import submission_of, submissions_in
 from iostrata.stitch.occupied import Handed, followed
+from iostrata.stitch.opcodes import AIO_WRITES, URING_WRITES
 from iostrata.stitch.owners import Owners, Submitting
 from iostrata.stitch.runs import Runs
 from iostrata.stitch.serving import WORKER, Service, short_of_cpu
 from iostrata.stitch.spans import SpanList
-from iostrata.stitch.submissions import AIO_WRITES, URING_WRITES
 from iostrata.stitch.turns import Numbers
 from iostrata.stitch.wakeup import CAUSE, Sleeps
 from iostrata.stitch.window import Window
@@ -66,6 +67,8 @@ def handovers(
     linked = AsOf(runs.piece, runs.end_ns).at_or_before(piece, begin)
     before = np.maximum(before, at(runs.end_ns, linked))
     since = np.where(before >= 0, np.maximum(before, pieces.begin_ns[piece]), handed)
+    # It may be handed over long after that: until it is, no worker keeps it.
+    since = np.where(handed < begin, np.maximum(since, handed), since)
     tid = np.concatenate([syncs.tid[work], runs.tid])
     # Asleep it had not been let go; then it waited for a CPU, or was still at something else.
     woken = np.flatnonzero(sleeps.asleep)
@@ -108,14 +111,15 @@ def _asked(window: Window, piece: Ints, begin_ns: Ints) -> Ints:
     """
     key, since = window.pieces.request_key[piece], window.pieces.begin_ns[piece]
     at_once = np.zeros(len(piece), np.bool_)
-    for point, name, start, transfers in (
-        ("aio_submit", "iocb_key", "enter_ns", AIO_WRITES),
-        ("io_uring_submit_req", "request_key", "time_ns", URING_WRITES),
+    blocks = window.columns("aio_submit", "iocb_key", "enter_ns", "opcode")
+    block = AsOf(blocks["iocb_key"], blocks["enter_ns"]).at_or_after(key, since)
+    uring = submissions_in(window, "opcode")
+    for opcode, time, found, transfers in (
+        (blocks["opcode"], blocks["enter_ns"], block, AIO_WRITES),
+        (uring["opcode"], uring["time_ns"], submission_of(window, key, since), URING_WRITES),
     ):
-        submitted = window.columns(point, *{name, start, "opcode"} - {"time_ns"})
-        found = AsOf(submitted[name], submitted[start]).at_or_after(key, since)
-        seen = (found >= 0) & (at(submitted[start], found) <= begin_ns)
-        at_once |= seen & ~one_of(at(submitted["opcode"], found), transfers)
+        seen = (found >= 0) & (at(time, found) <= begin_ns)
+        at_once |= seen & ~one_of(at(opcode, found), transfers)
     handed = window.columns("io_uring_queue_async_work", "request_key")
     found = AsOf(handed["request_key"], handed["time_ns"]).at_or_before(key, begin_ns)
     at_once |= at(handed["time_ns"], found) >= since
@@ -126,7 +130,7 @@ def _collectors(window: Window, requests: Ints) -> Ints:
     """The threads that took the results, -1: not known. io_uring's are their submitters."""
     pieces = window.pieces
     key, end = pieces.request_key[requests], pieces.end_ns[requests]
-    submitted = window.columns("io_uring_submit_req", "request_key")
+    submitted = submissions_in(window, "request_key")
     taken = window.columns("aio_complete", "iocb_key", "tid", "enter_ns")
     found = AsOf(taken["iocb_key"], taken["time_ns"]).at_or_before(key, end)
     # By a call: the kernel completes any where it happens to be.

@@ -14,8 +14,8 @@ import numpy as np
 
 from iostrata.columns import NEVER, AsOf, Ints, at, one_of, pair_key
 from iostrata.stitch.bios import Bios
+from iostrata.stitch.opcodes import AIO_READS, AIO_WRITES
 from iostrata.stitch.reads import OPEN_OF_DEVICE
-from iostrata.stitch.submissions import AIO_READS, AIO_WRITES
 from iostrata.stitch.window import Window
 
 SECTOR_BYTES: Final = 512

@@ -75,7 +75,7 @@ def _in_the_way(handed: Handed, runs: Runs) -> Runs:
     others = np.zeros(len(runs.tid), np.bool_)
     others[run[runs.piece[run] != handed.piece[row]]] = True
     rows = np.flatnonzero(others)
-    return Runs(**{name: column[rows] for name, column in vars(runs).items()})
+    return runs.rows(rows)
 
 
 def _asleep(runs: Runs, sleeps: Sleeps, spans: Spans) -> _Asleep:

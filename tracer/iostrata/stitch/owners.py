@@ -27,9 +27,11 @@ from iostrata.columns import (
     pair_key,
     ranges,
 )
+from iostrata.stitch.completions import UNLINKED, completions
+from iostrata.stitch.links import submission_of, submissions_in
+from iostrata.stitch.opcodes import URING_CHANGES, URING_READS, URING_WRITES
 from iostrata.stitch.requests import reads_data
 from iostrata.stitch.runs import runs_of
-from iostrata.stitch.submissions import URING_CHANGES, URING_READS, URING_WRITES
 from iostrata.stitch.window import Columns, Window
 
 SYNCS = ("ext4_sync_file", "nfs_sync_file", "xfs_file_fsync", "btrfs_sync_file")
@@ -192,11 +194,14 @@ def _submitting(window: Window, requests: Ints) -> Submitting:
         return Submitting(requests, requests, requests, requests, requests > 0)
     pieces = window.pieces
     key, begin = pieces.request_key[requests], pieces.begin_ns[requests]
-    uring = window.columns("io_uring_submit_req", "tid", "request_key", "opcode")
+    uring = submissions_in(window, "tid", "opcode")
     blocks, start = _of_batches(window)
     found = AsOf(blocks["iocb_key"], blocks["enter_ns"]).at_or_after(key, begin)
     aio = at(start, np.where(at(blocks["enter_ns"], found) == begin, found, -1))
-    after = _after(uring, key, begin)
+    after = at(uring["time_ns"], submission_of(window, key, begin))
+    linked = np.flatnonzero((after >= 0) & (after < begin))
+    if len(linked):
+        after[linked] = _gone_on(window, requests[linked])
     submitted = np.where(after >= 0, after, aio)
     known = np.flatnonzero((submitted >= 0) & (submitted <= pieces.end_ns[requests]))
     requests, begin = requests[known], submitted[known]
@@ -236,7 +241,7 @@ def _submitting(window: Window, requests: Ints) -> Submitting:
 
 def _done_at_once(window: Window, key: Ints, tid: Ints, begin_ns: Ints) -> Ints:
     """When requests of io_uring were complete, -1: not before their submitter slept."""
-    completed = window.columns("io_uring_complete", "request_key", "tid")
+    completed = completions(window, "request_key", "tid")
     found = AsOf(completed["request_key"], completed["time_ns"]).at_or_after(key, begin_ns)
     done = np.where(at(completed["tid"], found) == tid, at(completed["time_ns"], found), -1)
     resumes = window.columns("sched_resume", "subject_tid", "off_ns", "wake_ns")
@@ -246,10 +251,17 @@ def _done_at_once(window: Window, key: Ints, tid: Ints, begin_ns: Ints) -> Ints:
     return np.where((off_ns >= 0) & (off_ns < done), -1, done)
 
 
-def _after(events: Columns, key: Ints, time: Ints) -> Ints:
-    """When the key is seen next at or after a time; -1: never."""
-    found = AsOf(events["request_key"], events["time_ns"]).at_or_after(key, time)
-    return at(events["time_ns"], found)
+def _gone_on(window: Window, requests: Ints) -> Ints:
+    """When each request, of those that are linked, was its submitter's own next; -1: never.
+
+    It is if what it is linked behind was completed there; what a worker completed, that goes on
+    with.
+    """
+    tid, begin = window.pieces.tid[requests], window.pieces.begin_ns[requests]
+    events = (completions(window, "tid"), window.columns(UNLINKED, "tid"))
+    ended = {name: np.concatenate([one[name] for one in events]) for name in ("tid", "time_ns")}
+    last = AsOf(ended["tid"], ended["time_ns"]).at_or_before(tid, begin)
+    return np.where(at(ended["time_ns"], last) == begin, begin, -1)
 
 
 def _of_batches(window: Window) -> tuple[Columns, Ints]:

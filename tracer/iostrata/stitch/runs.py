@@ -9,13 +9,15 @@ that. A ring that defers its completions has them all from the submitter.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, at, joined, one_of, order_of, pair_key
 from iostrata.stitch.chains import Chains
+from iostrata.stitch.completions import completions
+from iostrata.stitch.links import submissions_in
 from iostrata.stitch.taken import taken_up
 from iostrata.stitch.window import Window
 
@@ -37,6 +39,9 @@ class Runs:
     piece: Ints
     own: NDArray[np.bool_]
 
+    def rows(self, rows: Ints) -> Runs:
+        return Runs(**{name: column[rows] for name, column in vars(self).items()})
+
 
 def runs_of(window: Window, requests: Ints, synced: Ints) -> Runs:
     """Those of some pieces; of ``synced`` a file system's sync tells where no worker does."""
@@ -48,7 +53,18 @@ def runs_of(window: Window, requests: Ints, synced: Ints) -> Runs:
     others = requests[~one_of(requests, np.concatenate([told.piece[told.own], synced]))]
     pieces = window.pieces
     own = _completed(window, pieces.request_key[others], pieces.begin_ns[others], others)
-    return Runs(**joined([told, own, _linked(window, chains, said)]))
+    found = Runs(**joined([told, own, _linked(window, chains, said)]))
+    begin = pieces.begin_ns[found.piece]
+    # What a piece waits for that it is linked behind, but that is no part of it, was run before it.
+    rows = np.flatnonzero(found.end_ns > begin)
+    if len(rows) < len(begin):
+        found, begin = found.rows(rows), begin[rows]
+    return replace(
+        found,
+        handed_ns=np.maximum(found.handed_ns, begin),
+        next_ns=np.maximum(found.next_ns, begin),
+        begin_ns=np.maximum(found.begin_ns, begin),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +110,7 @@ def _told(window: Window, said: _Said) -> Runs:
 
 def _ends(window: Window, said: _Said) -> Ints:
     """Done when the worker completes it, or lets the submitter go, which will; or with it."""
-    completed = window.columns("io_uring_complete", "tid", "request_key")
+    completed = completions(window, "tid", "request_key")
     own = AsOf(completed["tid"], completed["time_ns"]).at_or_after(said.tid, said.time_ns)
     own = np.where(at(completed["request_key"], own) == said.key, own, -1)
     own_ns = at(completed["time_ns"], own)
@@ -110,7 +126,7 @@ def _ends(window: Window, said: _Said) -> Ints:
 
 def _linked(window: Window, chains: Chains, said: _Said) -> Runs:
     """What pieces are linked behind, where the worker that ran it said nothing of it."""
-    submitted = window.columns("io_uring_submit_req", "request_key")
+    submitted = submissions_in(window, "request_key")
     key, since = submitted["request_key"], submitted["time_ns"]
     piece = chains.find(key, since)
     own = window.pieces.request_key[piece] == key

@@ -36,6 +36,7 @@ from iostrata.stitch.held import Asking, asked_for
 from iostrata.stitch.journal import Commits, phases
 from iostrata.stitch.kinds import kinds_of
 from iostrata.stitch.librbd import spans_of_images, waiting_for_images
+from iostrata.stitch.links import submission_of, submissions_in
 from iostrata.stitch.osd import awaited as awaited_of_osds
 from iostrata.stitch.osd import (
     edges_of_batches,
@@ -328,15 +329,12 @@ def _calls(spans: SpanList, window: Window, syncs: Syncs) -> None:
     if len(requests):
         # What the submitter itself did for the request before it was on its way.
         begin = pieces.begin_ns[requests]
-        for point, key, start in (
-            ("aio_submit", "iocb_key", "enter_ns"),
-            ("io_uring_submit_req", "request_key", "time_ns"),
-        ):
-            submitted = window.columns(point, *{key, start} - {"time_ns"})
-            found = AsOf(submitted[key], submitted[start]).at_or_after(
-                pieces.request_key[requests], begin
-            )
-            until = np.minimum(at(submitted["time_ns"], found), pieces.end_ns[requests])
+        key, end = pieces.request_key[requests], pieces.end_ns[requests]
+        blocks = window.columns("aio_submit", "iocb_key", "enter_ns")
+        block = AsOf(blocks["iocb_key"], blocks["enter_ns"]).at_or_after(key, begin)
+        uring = submissions_in(window, "request_key")
+        for submitted, found in ((blocks, block), (uring, submission_of(window, key, begin))):
+            until = np.minimum(at(submitted["time_ns"], found), end)
             spans.add(requests, "syscall", begin, until)
 
 

@@ -38,9 +38,27 @@ from iostrata.stitch.calls import (
     appends,
     method_of_write,
 )
-from iostrata.stitch.completions import Told, completion_of, completion_of_copied
-from iostrata.stitch.cut import OVER, UNCOLLECTED, UNFINISHED
+from iostrata.stitch.completions import completion_of, completions, files_of, kept
+from iostrata.stitch.copied import Told, completion_of_copied
+from iostrata.stitch.cut import NO_ROOM, OVER, UNCOLLECTED, UNFINISHED
 from iostrata.stitch.durability import FILE, RANGE
+from iostrata.stitch.links import links_of
+from iostrata.stitch.opcodes import (
+    AIO_FDSYNC,
+    AIO_FSYNC,
+    AIO_READS,
+    AIO_WRITES,
+    RWF_OF_LINKED,
+    RWF_OF_SILENT,
+    URING_CHANGES,
+    URING_FALLOCATE,
+    URING_FSYNC,
+    URING_FSYNC_DATASYNC,
+    URING_READS,
+    URING_SPLICE,
+    URING_SYNC_FILE_RANGE,
+    URING_WRITES,
+)
 from iostrata.stitch.taken import taken_up
 from iostrata.stitch.window import whole
 from iostrata.trace import Points, Trace
@@ -48,22 +66,9 @@ from iostrata.trace.layout import CALL_IO_URING_ENTER
 
 IO_URING, LIBAIO = 1, 2
 
-# io_uring_op of linux/io_uring.h and IOCB_CMD_ of linux/aio_abi.h
-URING_FSYNC, URING_SYNC_FILE_RANGE = 3, 8
-URING_WRITES: Final = (2, 5, 23, 30, 61)
-URING_SPLICE: Final = 30
-URING_READS: Final = (1, 4, 22, 60)
-# They write no data: they allocate, or cut off.
-URING_FALLOCATE: Final = 17
-URING_CHANGES: Final = (URING_FALLOCATE, 55)
-URING_FSYNC_DATASYNC: Final = 1
-# Of the recorder: flags of the request, beside its own (events.h).
-RWF_OF_LINKED: Final = 0x40000000
-RWF_OF_SILENT: Final = 0x80000000
-AIO_FSYNC, AIO_FDSYNC = 2, 3
-AIO_WRITES: Final = (1, 8)
-AIO_READS: Final = (0, 7)
 COMPLETES_UNASKED: Final = b"aio_complete_kernel"
+MAY_BE_KEPT: Final = -2
+"""As an end: it may be one of those for whose completion its ring had no room."""
 
 
 class _Engine(NamedTuple):
@@ -92,7 +97,8 @@ _ENGINES: Final = (
 class Submissions:
     """Requests that were submitted to write, to make durable or to read: one row each.
 
-    ``begin_ns``, ``end_ns``: as the submitter sees it, -1: no completion here.
+    ``begin_ns``, ``end_ns``: as the submitter sees it, -1, ``MAY_BE_KEPT``: no completion here.
+    What is linked begins when what it waits for is complete: see ``links``.
     ``method``: code into ``METHODS``, ``PLAIN``: a write that nothing makes durable by
     itself. ``flush``: it only makes durable; ``offset_bytes`` and ``size_bytes`` are of
     what it is asked for then, 0: to the end. ``offset_bytes`` -1: not known.
@@ -161,14 +167,14 @@ def operations_of_requests(trace: Trace, found: Submissions) -> tuple[Operations
         birth=np.zeros(len(ended), np.int64),
     )
     synchronous = found.method != PLAIN
-    unfinished = unfinished_of(trace, found, found.key, synchronous & (found.end_ns < 0))
+    unfinished = unfinished_of(trace, found, found.key, synchronous)
     # What wrote nothing did not have to be durable.
     some = ended.flush | ended.changes | (ended.result != 0)
     return done.rows(np.flatnonzero(some)), unfinished
 
 
-class _Asked(Protocol):
-    """Requests, one row each; ``end_ns`` -1: no completion here."""
+class _Ending(Protocol):
+    """What of requests their ends are looked for by: columns as of ``Submissions``."""
 
     @property
     def engine(self) -> Ints: ...
@@ -180,12 +186,14 @@ class _Asked(Protocol):
     def end_ns(self) -> Ints: ...
 
 
-def unfinished_of(trace: Trace, found: _Asked, key: Ints, some: NDArray[np.bool_]) -> Counter[str]:
-    """How many requests, ``some`` of those found, have no completion here, by reason.
+def unfinished_of(trace: Trace, found: _Ending, key: Ints, some: NDArray[np.bool_]) -> Counter[str]:
+    """How many requests, of ``some`` of those given, have no completion here, by reason.
 
-    They are under way at the end, or were over; or the process reads libaio's ring itself, where
-    nothing but the kernel's function tells of it, at which nobody looked.
+    They are under way at the end, or were over; or the ring of io_uring had no room, and nothing
+    tells whose a completion is; or the process reads libaio's ring itself, where nothing but the
+    kernel's function tells of it, at which nobody looked.
     """
+    some = some & (found.end_ns < 0)
     if not some.any():
         return Counter()
     probes = trace.points["probe"]
@@ -194,16 +202,18 @@ def unfinished_of(trace: Trace, found: _Asked, key: Ints, some: NDArray[np.bool_
     if uncollected.any():
         done = columns_of(trace.points["aio_complete"], "tid")
         uncollected &= ~one_of(found.tgid, _process_of(trace, done["tid"], done["time_ns"]))
-    rest = some & ~uncollected
+    no_room = some & (found.end_ns == MAY_BE_KEPT)
+    rest = some & ~uncollected & ~no_room
     over = rest & _was_over(found, key)
     return +Counter({
         UNFINISHED: int(np.count_nonzero(rest & ~over)),
+        NO_ROOM: int(np.count_nonzero(no_room)),
         OVER: int(np.count_nonzero(over)),
         UNCOLLECTED: int(np.count_nonzero(uncollected)),
     })  # fmt: skip
 
 
-def _was_over(found: _Asked, key: Ints) -> NDArray[np.bool_]:
+def _was_over(found: _Ending, key: Ints) -> NDArray[np.bool_]:
     """Which were complete before the end, seen or not: their key was used again; of libaio, which
     may use one again at once, by one whose completion was seen."""
     used_again = AsOf(key, found.begin_ns).following() < NEVER
@@ -278,25 +288,17 @@ def pieces_of(submitted: Submissions) -> Pieces:
 
 
 def _of_uring(trace: Trace) -> Submissions:
-    submitted, completed = (
-        columns_of(
-            trace.points[point], "tid", "request_key", "inode", "dev", "open_flags", "opcode",
-            "result", "size_bytes", "rwf",
-        )
-        for point in ("io_uring_submit_req", "io_uring_complete")
+    told = (
+        "tid", "request_key", "inode", "dev", "open_flags", "opcode", "result", "size_bytes", "rwf",
     )  # fmt: skip
+    submitted = columns_of(trace.points["io_uring_submit_req"], *told)
+    completed = completions(whole(trace), *told)
     done = completion_of(
         submitted["request_key"], submitted["time_ns"], completed["request_key"],
         completed["time_ns"],
     )  # fmt: skip
     opcode, rwf = submitted["opcode"], submitted["rwf"]
-    # The file need not be known before the request runs.
-    known = {
-        name: np.where(
-            (submitted[name] != 0) | (done < 0), submitted[name], at(completed[name], done)
-        )
-        for name in ("inode", "dev", "open_flags")
-    }
+    known = files_of(submitted, completed, done)
     allocates = opcode == URING_FALLOCATE
     method = method_of_write(known["open_flags"], np.where(allocates, 0, rwf))
     if allocates.any():
@@ -306,17 +308,22 @@ def _of_uring(trace: Trace) -> Submissions:
     method = np.where(opcode == URING_SYNC_FILE_RANGE, METHOD["sync_file_range"], method)
     waits = (opcode == URING_SYNC_FILE_RANGE) & ((rwf & SYNC_FILE_RANGE_WAITS) != 0)
     flush = (opcode == URING_FSYNC) | waits
-    begin, end = _around(trace, submitted, at(completed["time_ns"], done))
+    complete = at(completed["time_ns"], done)
+    begin, end = _around(trace, submitted, complete)
     taken = taken_up(whole(trace), submitted["request_key"], submitted["time_ns"])
     silent = _silent(submitted, done)
     # What had succeeded, as else the next one of its chain had not begun then.
     following = at(taken.begin_ns, silent)
+    links = links_of(trace)
+    begin[links.row] = links.begin_ns
+    unfinished = np.full(len(opcode), -1)
+    unfinished[kept(trace).unsure] = MAY_BE_KEPT
     count = len(opcode)
     found = Submissions(
         engine=np.full(count, IO_URING),
         key=submitted["request_key"],
         begin_ns=begin,
-        end_ns=np.where(done >= 0, end, np.where(method == PLAIN, following, -1)),
+        end_ns=np.where(done >= 0, end, np.where(method == PLAIN, following, unfinished)),
         effect_ns=np.where(flush, taken.begin_ns, np.where(done >= 0, taken.end_ns, following)),
         tid=submitted["tid"],
         tgid=_process_of(trace, submitted["tid"], submitted["time_ns"]),
@@ -390,6 +397,8 @@ def _place(trace: Trace, opcode: Ints, appended: NDArray[np.bool_], done: Ints) 
     if not moved.any():
         return offset
     completed = trace.points["io_uring_complete"]
+    # Of what its ring had no room for, nothing tells where that was.
+    done = np.where(done < len(completed), done, -1)
     result = at(integers(completed["result"]), done)
     behind = at(_offset(completed), done) - result
     return np.where(moved, np.where((done >= 0) & (result > 0), behind, -1), offset)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from iostrata.columns import AsOf, Ints, at, distinct, integers, one_of
+from iostrata.stitch.completions import UNLINKED, completions
 from iostrata.stitch.window import Window
 from iostrata.trace.layout import THREAD_WORKER
 
@@ -32,13 +33,16 @@ class Taken:
 
 def taken_up(window: Window, key: Ints, submit_ns: Ints) -> Taken:
     """When the requests with these keys, submitted at these times, were taken up."""
-    completed = window.columns("io_uring_complete", "request_key", "tid")
+    completed = completions(window, "request_key", "tid")
     tid, time = completed["tid"], completed["time_ns"]
     done = AsOf(completed["request_key"], time).at_or_after(key, submit_ns)
     end, worker = at(time, done), at(tid, done)
     worker = np.where(one_of(worker, _workers(window)), worker, -1)
     handed = window.columns("io_uring_queue_async_work", "request_key")
     given = AsOf(handed["request_key"], handed["time_ns"]).at_or_before(key, end)
+    # Also what is not recorded, that this is linked behind.
+    others = window.columns(UNLINKED, "tid")
+    tid, time = np.append(tid, others["tid"]), np.append(time, others["time_ns"])
     before = AsOf(tid, time).at_or_before(worker, end - 1)
     begin = np.maximum(at(handed["time_ns"], given), at(time, before))
     # Neither: it was complete where it was submitted, or nothing tells.

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iostrata.columns import Ints
-from iostrata.stitch.completions import Told, completion_of, completion_of_copied
+from iostrata.stitch.completions import completion_of
+from iostrata.stitch.copied import Told, completion_of_copied
 from tests.stitch.test_truth import analysed, conserves
 from tests.synthetic import O_DSYNC, World, device
 
