@@ -252,6 +252,27 @@ def test_a_synchronous_write_begins_when_what_it_is_linked_behind_is_complete() 
     }  # fmt: skip
 
 
+def test_a_worker_goes_on_with_what_is_linked_behind_what_it_completed() -> None:
+    """It says so with the bio only: until then it is at it, and nobody hands it over."""
+    world = worlds()
+    first, second = direct_write(0x70), direct_write(0x80)
+    linked_pair(world, first, second)
+    world.emit("io_uring_queue_async_work", 3_000, WRITER, **first)
+    resumes(world, WORKER, 500, 3_500, 5_000, WRITER, INTERRUPTIBLE)
+    work_of(world, 0x70, 6_000)
+    world.emit("io_uring_complete", 29_000, WORKER, result=8192, **first)
+    work_of(world, 0x80, 39_000)
+    world.emit("io_uring_complete", 62_000, WORKER, result=8192, **second)
+    resumes(world, WRITER, 4_000, 62_500, 64_000, WORKER, INTERRUPTIBLE)
+    world.emit("syscall", 65_000, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    assert accounts(breakdown)[WRITER][1] == {
+        "syscall": 10_000 + 1_500, "block.Q2D": 500, "device.data": 20_000,
+        "wakeup.runqueue": 1_000 + 1_500, "wakeup.reap": 1_500,
+    }  # fmt: skip
+
+
 def test_a_write_to_another_file_is_no_part_of_the_sync_that_is_linked_behind_it() -> None:
     """The sync makes another file durable; it begins when the write is complete."""
     world = worlds()

@@ -67,8 +67,9 @@ def handovers(
     linked = AsOf(runs.piece, runs.end_ns).at_or_before(piece, begin)
     before = np.maximum(before, at(runs.end_ns, linked))
     since = np.where(before >= 0, np.maximum(before, pieces.begin_ns[piece]), handed)
-    # It may be handed over long after that: until it is, no worker keeps it.
-    since = np.where(handed < begin, np.maximum(since, handed), since)
+    # It may be handed over long after that: until it is, no worker keeps it, unless one has just
+    # run what is part of it.
+    since = np.where((handed < begin) & (linked < 0), np.maximum(since, handed), since)
     tid = np.concatenate([syncs.tid[work], runs.tid])
     # Asleep it had not been let go; then it waited for a CPU, or was still at something else.
     woken = np.flatnonzero(sleeps.asleep)

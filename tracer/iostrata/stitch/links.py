@@ -82,6 +82,14 @@ def submission_of(window: Window, key: Ints, begin_ns: Ints) -> Ints:
     return np.where(linked >= 0, row, found)
 
 
+def completed_last(window: Window, tid: Ints, time_ns: Ints) -> Ints:
+    """When threads completed a request last before some times; -1: never. What is linked to that
+    they go on with."""
+    events = (completions(window, "tid"), window.columns(UNLINKED, "tid"))
+    ended = {name: np.concatenate([one[name] for one in events]) for name in ("tid", "time_ns")}
+    return at(ended["time_ns"], AsOf(ended["tid"], ended["time_ns"]).at_or_before(tid, time_ns))
+
+
 def _links(window: Window) -> Links:
     trace = window.trace
     flags = columns_of(trace.points[SUBMIT], "rwf")["rwf"]

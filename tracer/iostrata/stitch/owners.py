@@ -27,8 +27,8 @@ from iostrata.columns import (
     pair_key,
     ranges,
 )
-from iostrata.stitch.completions import UNLINKED, completions
-from iostrata.stitch.links import submission_of, submissions_in
+from iostrata.stitch.completions import completions
+from iostrata.stitch.links import completed_last, submission_of, submissions_in
 from iostrata.stitch.opcodes import URING_CHANGES, URING_READS, URING_WRITES
 from iostrata.stitch.requests import reads_data
 from iostrata.stitch.runs import runs_of
@@ -201,7 +201,9 @@ def _submitting(window: Window, requests: Ints) -> Submitting:
     after = at(uring["time_ns"], submission_of(window, key, begin))
     linked = np.flatnonzero((after >= 0) & (after < begin))
     if len(linked):
-        after[linked] = _gone_on(window, requests[linked])
+        # What a worker completed, that goes on with.
+        last = completed_last(window, pieces.tid[requests[linked]], begin[linked])
+        after[linked] = np.where(last == begin[linked], last, -1)
     submitted = np.where(after >= 0, after, aio)
     known = np.flatnonzero((submitted >= 0) & (submitted <= pieces.end_ns[requests]))
     requests, begin = requests[known], submitted[known]
@@ -249,19 +251,6 @@ def _done_at_once(window: Window, key: Ints, tid: Ints, begin_ns: Ints) -> Ints:
     off = AsOf(resumes["subject_tid"][slept], resumes["off_ns"][slept])
     off_ns = at(resumes["off_ns"][slept], off.at_or_after(tid, begin_ns))
     return np.where((off_ns >= 0) & (off_ns < done), -1, done)
-
-
-def _gone_on(window: Window, requests: Ints) -> Ints:
-    """When each request, of those that are linked, was its submitter's own next; -1: never.
-
-    It is if what it is linked behind was completed there; what a worker completed, that goes on
-    with.
-    """
-    tid, begin = window.pieces.tid[requests], window.pieces.begin_ns[requests]
-    events = (completions(window, "tid"), window.columns(UNLINKED, "tid"))
-    ended = {name: np.concatenate([one[name] for one in events]) for name in ("tid", "time_ns")}
-    last = AsOf(ended["tid"], ended["time_ns"]).at_or_before(tid, begin)
-    return np.where(at(ended["time_ns"], last) == begin, begin, -1)
 
 
 def _of_batches(window: Window) -> tuple[Columns, Ints]:

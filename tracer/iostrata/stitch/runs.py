@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from iostrata.columns import AsOf, Ints, at, joined, one_of, order_of, pair_key
 from iostrata.stitch.chains import Chains
 from iostrata.stitch.completions import completions
-from iostrata.stitch.links import submissions_in
+from iostrata.stitch.links import completed_last, submissions_in
 from iostrata.stitch.taken import taken_up
 from iostrata.stitch.window import Window
 
@@ -96,7 +96,12 @@ def _told(window: Window, said: _Said) -> Runs:
     tid, time = said.tid, said.time_ns
     end = _ends(window, said)
     handed = _handed(window, said.key, time)
-    handed = np.where(handed >= window.pieces.begin_ns[said.piece], handed, time)
+    piece_ns = window.pieces.begin_ns[said.piece]
+    own = window.pieces.request_key[said.piece] == said.key
+    handed = np.where(handed >= piece_ns, handed, time)
+    # Without that it is the next one of who completed what it is linked behind.
+    linked = own & (handed == time) & (completed_last(window, tid, time) == piece_ns)
+    handed = np.where(linked, piece_ns, handed)
     following = handed.copy()
     same = np.flatnonzero(tid[1:] == tid[:-1])
     following[same + 1] = np.maximum(following[same + 1], end[same])
@@ -104,7 +109,6 @@ def _told(window: Window, said: _Said) -> Runs:
     resumes = window.columns("sched_resume", "subject_tid")
     since = AsOf(resumes["subject_tid"], resumes["time_ns"]).at_or_before(tid, time)
     begin = np.maximum(following, at(resumes["time_ns"], since))
-    own = window.pieces.request_key[said.piece] == said.key
     return Runs(tid, handed, following, begin, end, said.piece, own)
 
 
