@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from iostrata import native
 from iostrata.analysis import analyse
 from iostrata.export import csv as csv_file
-from iostrata.export.arrow import table_of
 from iostrata.export.csv import write_csv
-from iostrata.export.parquet import _encoding, write_parquet
+from iostrata.export.parquet import write_parquet
 from iostrata.export.rows import Column, columns
 from iostrata.foreign import cell
 from iostrata.model import Breakdown, Quality
@@ -108,23 +107,6 @@ def test_parquet_holds_the_same(breakdown: Breakdown, tmp_path: Path) -> None:
     table = parquet.read_table(tmp_path / "x.parquet")
     texts = [{name: str(value) for name, value in row.items()} for row in table.to_pylist()]
     assert texts == rows_of(tmp_path / "x.csv")
-    found = json.loads(table.schema.metadata[b"iostrata"])
+    found = json.loads(parquet.read_metadata(tmp_path / "x.parquet").metadata[b"iostrata"])
     assert found == {"schema": "iostrata.writes/1", "lost": {"local:block_rq_issue": 3},
                      "damage": [], "left_over_share": 0.0}  # fmt: skip
-
-
-def test_what_is_known_last_is_in_the_file_as_if_it_had_been_known_first(
-    breakdown: Breakdown, tmp_path: Path
-) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
-    quality = Quality(lost={"local:block_rq_issue": 3})
-    batches = [columns(breakdown) for _ in range(3)]
-    write_parquet(tmp_path / "x.parquet", batches, lambda: quality)
-    table = table_of(columns(breakdown))
-    found = parquet.read_schema(tmp_path / "x.parquet").metadata
-    with parquet.ParquetWriter(
-        tmp_path / "y.parquet", table.schema.with_metadata(found), **_encoding(table.schema)
-    ) as writer:
-        for _ in range(3):
-            writer.write_table(table)
-    assert (tmp_path / "x.parquet").read_bytes() == (tmp_path / "y.parquet").read_bytes()

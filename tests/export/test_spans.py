@@ -72,7 +72,8 @@ def test_batches_are_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(spans, "WRITES_AT_ONCE", 7)
     assert ordered(rows(RECORDINGS / "xfs_log", tmp_path / "parts.parquet")) == ordered(whole)
     assert (
-        b"iostrata.spans/1" in parquet.read_schema(tmp_path / "whole.parquet").metadata[b"iostrata"]
+        b"iostrata.spans/1"
+        in parquet.read_metadata(tmp_path / "whole.parquet").metadata[b"iostrata"]
     )
 
 
@@ -95,7 +96,7 @@ def test_each_window_is_stitched_once(tmp_path: Path, monkeypatch: pytest.Monkey
     file = tmp_path / "x.parquet"
     rows(RECORDINGS / "xfs_log", file)
     assert every.call_count == sum(len(top.windows) for top in found.tops) > 3
-    told = json.loads(parquet.read_schema(file).metadata[b"iostrata"])
+    told = json.loads(parquet.read_metadata(file).metadata[b"iostrata"])
     beside = Beside(found, np.arange(len(found.writes)))
     own = quality_of(found.path, found.plain_writes, {})
     assert told["left_over_share"] == round(beside.told(own).left_over_share, 6) > 0

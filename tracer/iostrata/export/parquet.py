@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import json
 import os
-import struct
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,10 +17,6 @@ from iostrata.model import Quality
 WRITES: Final = "iostrata.writes/1"
 SPANS: Final = "iostrata.spans/1"
 ROWS_A_GROUP: Final = 1 << 18
-MAGIC: Final = b"PAR1"
-"""What a file begins and ends with."""
-END: Final = struct.Struct("<I4s")
-"""How long the footer before it is, ``MAGIC``."""
 
 
 def write_parquet(
@@ -37,45 +31,25 @@ def write_parquet(
     """
     from pyarrow import OSFile, parquet  # noqa: PLC0415
 
-    writer, written = None, list[Any]()
+    writer = None
     with ExitStack() as open_files:
         # A path may be any bytes, which only this takes.
         file = open_files.enter_context(OSFile(os.fsencode(path), "wb"))
         for columns in batches:
             table = table_of(columns)
             writer = writer or open_files.enter_context(
-                parquet.ParquetWriter(
-                    file, table.schema, metadata_collector=written, **_encoding(table.schema)
-                )
+                parquet.ParquetWriter(file, table.schema, **_encoding(table.schema))
             )
             writer.write_table(table, row_group_size=ROWS_A_GROUP)
-    if writer:
-        known = quality()
-        found = {
-            "schema": schema,
-            "lost": {name: int(count) for name, count in known.lost.items()},
-            "damage": list(known.damage),
-            "left_over_share": round(known.left_over_share, 6),
-        }
-        told = writer.schema.with_metadata({"iostrata": json.dumps(found)})
-        _end_with(path, told, written[0])
-
-
-def _end_with(path: Path, schema: Any, written: Any) -> None:
-    """Another footer, as if the file had been begun with this schema."""
-    from pyarrow import parquet  # noqa: PLC0415
-
-    told, text = list[Any](), BytesIO()
-    with parquet.ParquetWriter(BytesIO(), schema, metadata_collector=told, **_encoding(schema)):
-        pass
-    told[0].append_row_groups(written)
-    told[0].write_metadata_file(text)
-    with path.open("r+b") as file:
-        file.seek(-END.size, os.SEEK_END)
-        footer, _ = END.unpack(file.read())
-        file.seek(-END.size - footer, os.SEEK_END)
-        file.truncate()
-        file.write(text.getvalue()[len(MAGIC) :])
+        if writer:
+            known = quality()
+            found = {
+                "schema": schema,
+                "lost": {name: int(count) for name, count in known.lost.items()},
+                "damage": list(known.damage),
+                "left_over_share": round(known.left_over_share, 6),
+            }
+            writer.add_key_value_metadata({"iostrata": json.dumps(found)})
 
 
 def _encoding(schema: Any) -> dict[str, Any]:
