@@ -73,6 +73,10 @@ class Program:
         self._process.stdin.write(f"{call}\n")
         self._process.stdin.flush()
 
+    def do(self, call: str) -> None:
+        self.begin(call)
+        self.done()
+
     def done(self) -> None:
         assert self._process.stdout
         assert self._process.stdout.readline() == "done\n"
@@ -139,8 +143,7 @@ def test_calls_that_hang_at_both_ends(call: str, chosen: bool, disk: Path) -> No
         server = serve_slowly(image, 0.001, stack)
         early, late = Program(image, stack), Program(image, stack)
         stack.callback(os.kill, server, signal.SIGCONT)
-        early.begin(call)
-        early.done()
+        early.do(call)
         os.kill(server, signal.SIGSTOP)
         early.hang(call)
         pids = [word for one in (early, late) for word in ("--pid", str(one.pid))]
@@ -148,8 +151,7 @@ def test_calls_that_hang_at_both_ends(call: str, chosen: bool, disk: Path) -> No
             os.kill(server, signal.SIGCONT)
             early.done()
             for _ in range(3):
-                late.begin(call)
-                late.done()
+                late.do(call)
             os.kill(server, signal.SIGSTOP)
             late.hang(call)
             hung_ns = time.monotonic_ns()
@@ -206,8 +208,7 @@ def test_calls_that_hang_all_the_while(call: str, by: str, file_system: Path, di
         programs = (before, during, after, stopped, free)
         for program in programs:
             (group / "cgroup.procs").write_text(str(program.pid))
-            program.begin("write")
-            program.done()
+            program.do("write")
         os.kill(stopped.pid, signal.SIGSTOP)
         with frozen(file_system):
             before.hang(call)
@@ -215,8 +216,7 @@ def test_calls_that_hang_all_the_while(call: str, by: str, file_system: Path, di
             pids = [program.pid for program in programs]
             with recorded(disk, *choice(by, pids, device)):
                 during.hang(call)
-                free.begin("write")
-                free.done()
+                free.do("write")
             after.hang(call)
         for program in (before, during, after):
             program.done()
@@ -242,8 +242,7 @@ def test_that_all_calls_hung_is_said(file_system: Path, disk: Path) -> None:
     """And not that the filter were wrong."""
     with ExitStack() as stack:
         program = Program(touched(file_system / "file"), stack)
-        program.begin("write")
-        program.done()
+        program.do("write")
         with frozen(file_system):
             program.hang("write")
             with recorded(disk, "--pid", str(program.pid)):
@@ -261,8 +260,7 @@ def test_that_a_file_that_nobody_answers_for_hangs(call: str, disk: Path) -> Non
         server = serve_slowly(image, 0.001, stack)
         program = Program(image, stack)
         stack.callback(os.kill, server, signal.SIGCONT)
-        program.begin("write")
-        program.done()
+        program.do("write")
         os.kill(server, signal.SIGSTOP)
         program.hang(call)
         with recorded(disk, "--all"):
@@ -279,8 +277,7 @@ def test_plain_writes_that_a_mount_makes_synchronous_hang(file_system: Path, dis
         program = Program(touched(file_system / "file"), stack)
         for options in ("remount", "remount,sync"):
             subprocess.run(["mount", "-o", options, str(file_system)], check=True)
-            program.begin("plain")
-            program.done()
+            program.do("plain")
             with frozen(file_system):
                 program.hang("plain")
                 with recorded(disk, "--pid", str(program.pid), "--force"):
@@ -356,8 +353,7 @@ def test_requests_that_were_submitted_before(engine: str, results: list[str], di
         with recorded(disk, "--pid", str(early.pid), "--pid", str(late.pid)):
             os.kill(server, signal.SIGCONT)
             assert sorted(early.communicate("\n", PATIENCE_S)[0].split()) == results
-            late.begin("fsync")
-            late.done()
+            late.do("fsync")
     done = iostrata("replay", str(disk / "recording"), "--json", "-")
     document = json.loads(done.stdout)
     assert document["writes"] == {

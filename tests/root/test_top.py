@@ -67,8 +67,7 @@ def test_what_hangs(file_system: Path, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with ExitStack() as stack:
         program = Program(touched(file_system / "file"), stack)
-        program.begin("write")
-        program.done()
+        program.do("write")
         with frozen(file_system):
             program.hang("write")
             terminal = stack.enter_context(
