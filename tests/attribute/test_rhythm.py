@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from iostrata.attribute.rhythm import rhythm
+from iostrata.attribute import rhythm as of_rhythm
+from iostrata.attribute.rhythm import MOST_EPISODES, _period_of, rhythm
 from iostrata.attribute.selection import select
 from iostrata.attribute.summarise import summarise
 from iostrata.model import Breakdown, Onset, Period
@@ -121,6 +123,29 @@ def test_stalls_that_come_by_chance_have_no_period() -> None:
         device = 60_000 * random.lognormal(0, 0.3, 3000) * np.where(stalled, 10, 1)
         wrong += period(made(begin, device)) is not None
     assert wrong < 0.01 * 200 + 1
+
+
+@pytest.mark.parametrize("every_s", [0.01, 1.0, 37.0])
+@pytest.mark.parametrize("spread", [0.0, 0.02, 0.06])
+def test_of_many_episodes_the_period_is_found_without_trying_all(
+    every_s: float, spread: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(int(every_s * 100 + spread * 1000))
+    times = np.arange(1700.0)[random.random(1700) > 0.2]
+    times = np.sort(times + random.normal(0, spread, len(times))) * every_s * SECOND
+    quick = _period_of(times)
+    assert quick == pytest.approx(every_s * SECOND, rel=1e-3)
+    monkeypatch.setattr(of_rhythm, "TRIED_AT_ONCE", len(times))
+    assert quick == pytest.approx(_period_of(times), rel=1e-5)
+
+
+def test_many_episodes_by_chance_cost_little_and_have_no_period() -> None:
+    times = np.cumsum(np.random.default_rng(4).exponential(SECOND, MOST_EPISODES))
+    tracemalloc.start()
+    assert _period_of(times) is None
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 << 20
 
 
 def test_it_is_said() -> None:

@@ -38,6 +38,9 @@ FAR: Final = 8.0
 QUIET: Final = 10.0
 """Between two episodes pass so many times what passes between two writes."""
 FEWEST_EPISODES, MOST_EPISODES = 6, 5000
+TRIED_AT_ONCE: Final = 500
+"""Of these all periods are tried, of more those about the one at which fewer meet best: what
+tries as many periods as there are episodes takes their square."""
 MISSED: Final = 0.3
 """Of all periods, those at which nothing was slow."""
 CONCENTRATED: Final = 0.85
@@ -166,19 +169,28 @@ def _period_of(times: Floats) -> float | None:
     span = float(times[-1] - times[0])
     # Each period has at most one episode, and some have none.
     lowest, highest = 0.95 * (count - 1) / span, (count - 1) / span / (1 - MISSED)
-    tries = np.arange(lowest, highest, 1 / (16 * span))
-    phases = np.exp(2j * np.pi * np.outer(tries, times - times[0]))
-    met = np.abs(phases.mean(axis=1))
-    best = int(np.argmax(met))
-    angle = np.angle(phases[best] / phases[best].mean()) / (2 * np.pi)
+    best, low, high, some = lowest, lowest, highest, min(count, TRIED_AT_ONCE)
+    while True:
+        passed = times[:some] - times[0]
+        step = 1 / (16 * float(passed[-1]))
+        tries = np.arange(low, high, step)
+        met = np.abs([np.exp(2j * np.pi * each * passed).mean() for each in tries])
+        best = float(tries[np.argmax(met)])
+        if some == count:
+            break
+        low, high = max(best - 8 * step, lowest), min(best + 8 * step, highest)
+        some = min(2 * some, count)
+    phases = np.exp(2j * np.pi * best * (times - times[0]))
+    concentration = float(np.abs(phases.mean()))
+    angle = np.angle(phases / phases.mean()) / (2 * np.pi)
     independent = max((highest - lowest) * span, 1.0)
-    rayleigh = independent * exp(-count * float(met[best]) ** 2)
+    rayleigh = independent * exp(-count * concentration**2)
     # That all meet so closely: two of them choose the period, any others do by chance.
     close = independent * count * (2 * float(np.abs(angle).max())) ** (count - 2)
-    if met[best] < CONCENTRATED or 2 * min(rayleigh, close) > CHANCE:
+    if concentration < CONCENTRATED or 2 * min(rayleigh, close) > CHANCE:
         return None
     kept = np.abs(angle) < ASTRAY
-    cycle = np.round(tries[best] * (times - times[0]) - angle)[kept]
+    cycle = np.round(best * (times - times[0]) - angle)[kept]
     if len(distinct(cycle)) < (1 - ASTRAY) * count:
         return None
     return float(np.polyfit(cycle, times[kept], 1)[0])
