@@ -40,8 +40,8 @@ def test_a_column_is_read_once_and_nobody_writes_to_it(
         more["tid"][0] = 1
 
 
-@pytest.mark.parametrize(("asynchronous", "depth", "room"), [(0, 64, 1), (1, 1, 1), (1, 17, 2),
-                                                             (1, 65, 5)])  # fmt: skip
+@pytest.mark.parametrize(("asynchronous", "depth", "room"), [(0, 64, 1), (1, 1, 1), (1, 49, 2),
+                                                             (1, 97, 3)])  # fmt: skip
 def test_requests_that_wait_for_each_other_take_more_room(
     asynchronous: int, depth: int, room: int
 ) -> None:

@@ -21,10 +21,10 @@ from iostrata.stitch.journal import Commits
 from iostrata.trace import Trace
 
 WINDOW_PIECES = 15_000
-CROWD: Final = 16
+CROWD: Final = 48
 MOST_BESIDE: Final = 128
-"""A request beside so many others at least takes the room of nine pieces, beside 16 that of two: it
-may wait for all that it is behind (see ``occupied``)."""
+"""A request beside so many others at least takes the room of nearly four pieces, beside 48 that of
+two: it may wait for all that it is behind (see ``occupied``)."""
 MARGIN_NS = 10_000_000
 MOST_READ_BYTES: Final = 16 << 20
 OWN_FLOOR: Final = "syscall"
