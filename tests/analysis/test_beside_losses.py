@@ -138,7 +138,7 @@ def test_a_request_does_not_end_behind_a_loss_that_began_after_it(
 def test_a_window_is_on_one_side_of_each_loss(tmp_path: Path) -> None:
     two_uses(lost=True).builder.write(tmp_path / "local")
     (top,) = prepare(open_recording(tmp_path / "local")).tops
-    assert [rows.tolist() for rows in top.windows] == [[0], [1]]
+    assert [section.rows.tolist() for section in top.windows] == [[0], [1]]
     losses = top.trace.losses
     begins, ends = top.pieces.begin_ns, top.pieces.end_ns
     assert losses.begun_by(begins).tolist() == [0, 1]

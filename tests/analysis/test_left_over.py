@@ -191,7 +191,8 @@ def test_on_each_machine_a_sleep_is_of_the_piece_that_asked() -> None:
     """What the others asked of the server slept there, too."""
     found = prepare(open_recording(RECORDINGS / "nfs_direct_commit"))
     (top,) = found.tops
-    (rows,) = top.windows
+    rows = top.windows[0].rows
+    assert len(top.windows) == 1
 
     def asleep(told: NDArray[np.bool_] | None) -> Counter[tuple[str, int, int]]:
         return Counter(

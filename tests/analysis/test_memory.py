@@ -16,7 +16,8 @@ from tests.crowd import IN_FLIGHT, crowd
 WRITES = 3 * IN_FLIGHT
 MOST_BYTES_AN_EVENT = 2_000
 """Of so few events: all of them are in one window, with all that is told of each."""
-FEW_WRITES, MANY_WRITES = 4 * IN_FLIGHT, 16 * IN_FLIGHT
+FEW_WRITES, MANY_WRITES = 8 * IN_FLIGHT, 16 * IN_FLIGHT
+"""Of both there are windows with neighbours on either side, so that these are alike."""
 PROCESS_BYTES = 200 << 20
 """What the program and its windows take, however many events there are."""
 GIB_BYTES_AN_EVENT = ((1 << 30) - PROCESS_BYTES) / 10_000_000

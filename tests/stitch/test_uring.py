@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from iostrata.stitch import window
 from iostrata.stitch.opcodes import RWF_OF_LINKED, RWF_OF_SILENT
 from iostrata.trace.layout import CALL_FSYNC, CALL_IO_URING_ENTER, THREAD_WORKER
 from tests.stitch.test_truth import accounts, analysed, conserves
@@ -132,6 +133,29 @@ def test_the_last_of_a_deep_queue_waits_for_all_before_it() -> None:
     conserves(breakdown)
     found = [account["device.data"] for account in accounts(breakdown)[WRITER]]
     assert found == [20_000 * (1 + number) for number in range(depth)]
+
+
+def test_a_queue_is_followed_from_one_window_into_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixteen wait at any time: who is the first of a window waits for those of the one before."""
+    world, depth, count = worlds(), 16, 120
+    resumes(world, WORKER, 500, 200_000, 201_000, WRITER, INTERRUPTIBLE)
+    for number in range(count):
+        key, begin = 0x70 + number, 210_000 + 40_000 * number
+        enter = 1_000 + 3_000 * number if number < depth else begin - 40_000 * depth
+        handed_over(world, key, enter, opcode=23, open_flags=O_DSYNC)
+        world.emit("io_uring_work", begin, WORKER, request_key=key)
+        submit(world, DISK, WORKER, begin, Request(queue=500, scheduler=None, device=20_000))
+        resumes(world, WORKER, begin + 400, begin + 20_600, begin + 22_000, 0, UNINTERRUPTIBLE)
+        world.emit("io_uring_complete", begin + 24_000, WORKER, request_key=key, result=8192,
+                   opcode=23, open_flags=O_DSYNC, size_bytes=8192, **FILE)  # fmt: skip
+    whole = analysed(world)
+    monkeypatch.setattr(window, "WINDOW_PIECES", 8)
+    parts = analysed(world)
+    found = [account["device.data"] for account in accounts(whole)[WRITER]]
+    # When one is handed over, the disk has 18,500 left for the one that the worker is at.
+    assert found[depth:] == [18_500 + 20_000 * depth] * (count - depth)
+    assert accounts(parts) == accounts(whole)
+    assert parts.quality.ties == whole.quality.ties == {"key": count}
 
 
 def test_who_collects_several_at_once_waits_for_a_cpu_for_each() -> None:

@@ -51,7 +51,7 @@ def test_requests_that_wait_for_each_other_take_more_room(
     begin = number[rows] * 1_000
     pieces = Pieces(number, number * 0, begin, begin + 1_000 * depth, number * 0,
                     number * 0 + asynchronous)  # fmt: skip
-    found = list(windows(pieces))
+    found = [one.rows[one.own] for one in windows(pieces)]
     assert [begin[one].tolist() for one in found] == [sorted(begin[one].tolist()) for one in found]
     assert sorted(np.concatenate(found).tolist()) == number.tolist()
     sizes = [len(one) for one in found[:-1]]

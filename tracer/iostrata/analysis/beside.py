@@ -44,8 +44,9 @@ class Beside:
         """A window as it is stitched, and what is to be put into ``audits`` of it."""
         number, window = place
         top, asked = self.found.tops[number], self._of(number)
-        rows = top.windows[window]
-        lifted = lift(self.found.path.graph, top.node, rows, told=asked.mine[rows])
+        section = top.windows[window]
+        mine = section.told(asked.mine, nothing=False)
+        lifted = lift(self.found.path.graph, top.node, section.rows, told=mine)
         return lifted, [
             replace(audit, idle=_within(audit.idle, asked.times[audit.machine]))
             for audit in lifted.audits
@@ -72,7 +73,7 @@ class Beside:
             if not len(top.units_of(self.rows)):
                 continue
             mine = self._of(number).mine
-            holding = np.array([mine[rows].any() for rows in top.windows])
+            holding = np.array([one.told(mine, nothing=False).any() for one in top.windows])
             if neighbours:
                 holding |= np.append(holding[1:], False) | np.append(False, holding[:-1])
             yield from ((number, window) for window in np.flatnonzero(holding).tolist())

@@ -27,7 +27,7 @@ from iostrata.attribute import Shared, attribute, blocks, share
 from iostrata.columns import Ints, coded, distinct
 from iostrata.hops import Node, lift
 from iostrata.model import Crowd, Who
-from iostrata.stitch import Audit, SpanList
+from iostrata.stitch import Audit, Section, SpanList
 
 Columns = tuple[Ints, ...]
 
@@ -55,17 +55,20 @@ class Earned:
     served: tuple[Ints, Ints]
 
 
-def earned(path: Path, node: Node, rows: Ints, own: Ints, told: NDArray[np.bool_]) -> Earned:
+def earned(
+    path: Path, node: Node, section: Section, write: Ints, told: NDArray[np.bool_]
+) -> Earned:
     """What some of a node's pieces come to, those of a window. Memory is that of one.
 
-    ``own``: the write that each is of, below 0: of none that is kept. ``told``: of each place,
-    whether it is told who is behind it.
+    ``write``: of each of all the node's pieces, which one it is of, below 0: of none that is kept.
+    ``told``: of each place, whether it is told who is behind it.
     """
-    lifted = lift(path.graph, node, rows)
+    rows, own = section.rows, section.told(write, -1)
+    lifted = lift(path.graph, node, rows, told=section.are_own)
     kept = np.flatnonzero(own >= 0)
-    writes, write = coded(own[kept])
+    writes, number = coded(own[kept])
     of_piece = np.full(len(own), -1)
-    of_piece[kept] = write
+    of_piece[kept] = number
     times: dict[int, Numbers] = {}
     behind: list[Columns] = []
     # Who is met first has the lower number, and of two at once the higher one holds the time.

@@ -28,6 +28,7 @@ from iostrata.crew import both, by_threads, each
 from iostrata.large import in_memory
 from iostrata.model import Behind, Breakdown, Layer, Op, Unseen, WaitSite
 from iostrata.recording import Recording
+from iostrata.stitch import Section
 
 
 def analyse(
@@ -139,26 +140,26 @@ def _credit(found: Prepared, jobs: int, heard: Callable[[SoFar], None]) -> _Cred
         {}, Counter(), Audits(), Counter(), Counter(), unseen, missed, behind, Names(), served
     )
     told = told_in(found.path)
-    every: list[tuple[Top, Ints, Ints]] = []
+    every: list[tuple[Top, Section, Ints]] = []
     for top in found.tops:
         own = top.first + np.arange(len(top.kept))
         write = top.write_of_unit(own)[top.pieces.unit]
-        every += [(top, rows, write) for rows in top.windows]
+        every += [(top, section, write) for section in top.windows]
 
-    def window(one: tuple[Top, Ints, Ints]) -> Earned:
-        top, rows, write = one
+    def window(one: tuple[Top, Section, Ints]) -> Earned:
+        top, section, write = one
         with in_memory():
-            return earned(found.path, top.node, rows, write[rows], told)
+            return earned(found.path, top.node, section, write, told)
 
     if jobs > 1:
         _put_in_order(found, jobs)
-    pieces = sum(len(rows) for _, rows, _ in every)
+    pieces = sum(len(section) for _, section, _ in every)
     tally = Tally(found.path, found.op, found.writes.latency_ns, pieces)
     heard(SoFar(0.0))
-    for (_, rows, _), one in zip(every, each(window, every, jobs), strict=True):
+    for (_, section, _), one in zip(every, each(window, every, jobs), strict=True):
         _add_window(credit, one)
         if heard is not nobody:
-            heard(tally.add(len(rows), one.writes, one.time_ns))
+            heard(tally.add(len(section), one.writes, one.time_ns))
     give_back()
     return credit
 

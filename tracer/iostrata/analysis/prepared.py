@@ -25,7 +25,16 @@ from iostrata.hops import HOPS, Graph, Hop, Node, graph_of, made_for_guests, uni
 from iostrata.large import in_files, large_in_files
 from iostrata.model import Op, Writes
 from iostrata.recording import Recording
-from iostrata.stitch import Pieces, Transferred, Units, direct_of, reads_of, units_of, windows
+from iostrata.stitch import (
+    Pieces,
+    Section,
+    Transferred,
+    Units,
+    direct_of,
+    reads_of,
+    units_of,
+    windows,
+)
 from iostrata.trace import Trace, inode_numbers, realtime_of
 from iostrata.trace.layout import THREAD_TARGET, THREAD_VMM, THREAD_WORKER
 
@@ -53,8 +62,8 @@ class Top:
         return self.node.trace
 
     @cached_property
-    def windows(self) -> tuple[Ints, ...]:
-        """The rows of the pieces that are stitched together, in order of time."""
+    def windows(self) -> tuple[Section, ...]:
+        """Which of the pieces are stitched together, in order of time."""
         return tuple(windows(self.pieces, self.sides))
 
     def units_of(self, rows: Ints) -> Ints:

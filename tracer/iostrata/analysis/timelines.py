@@ -81,8 +81,8 @@ def _told_of_units(beside: Beside, number: int) -> dict[int, _Told]:
     units = top.units_of(beside.rows)
     told = {int(unit): _Told() for unit in units}
     wanted = np.isin(top.pieces.unit, units)
-    for window, rows in enumerate(top.windows):
-        mine = np.flatnonzero(wanted[rows])
+    for window, section in enumerate(top.windows):
+        rows, mine = section.rows, np.flatnonzero(section.told(wanted, nothing=False))
         if not len(mine):
             continue
         lifted, beside.audits[number, window] = beside.lift((number, window))

@@ -42,8 +42,8 @@ def slices_of(beside: Beside, rows: Ints) -> Slices:
     audits: dict[tuple[int, int], list[Audit]] = {}
     for number, top in enumerate(beside.found.tops):
         write_of_piece, pieces = top.write_of_unit(rows)[top.pieces.unit], top.pieces
-        for window, place in enumerate(top.windows):
-            owner = write_of_piece[place]
+        for window, section in enumerate(top.windows):
+            place, owner = section.rows, section.told(write_of_piece, -1)
             if not (owner >= 0).any():
                 continue
             lifted, audits[number, window] = beside.lift((number, window))

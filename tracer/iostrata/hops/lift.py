@@ -113,8 +113,8 @@ def lift(
 ) -> Lifted:
     """The spans of some of the node's pieces, on this machine and below.
 
-    ``way``: the links that led from the top to it. ``told``: for which of the rows anything was
-    idle, that ``Lifted.audits`` tells; None: for all.
+    ``way``: the links that led from the top to it. ``told``: of which of the rows ``Lifted.ties``
+    and what was idle in ``Lifted.audits`` are; None: of all.
     """
     reads = node.reads.rows(rows) if node.reads else None
     window = window_of(
@@ -301,7 +301,7 @@ class _Lifting:
         self.views: list[View] = []
         self._graph, self._way, self._told = graph, way, told
         self._audits, self._furthest = [_audited(found, told)], Furthest(found.served, place)
-        self._spans, self._hidden, self._ties = SpanList(), SpanList(), Counter(found.ties)
+        self._spans, self._hidden, self._ties = SpanList(), SpanList(), _tied(found, told)
         self._missed: list[Ints] = []
 
     def lifted(self) -> Lifted:
@@ -417,6 +417,12 @@ class _Lifting:
         self.missing(edges.write[link.aside[serves]])
         self._ties += below.ties
         self._audits += below.audits
+
+
+def _tied(found: Stitched, told: NDArray[np.bool_] | None) -> Counter[str]:
+    """How many requests were tied, those of the pieces that are told of."""
+    others = 0 if told is None else int(np.count_nonzero(~told[found.tied_to]))
+    return found.ties - Counter(key=others)
 
 
 def _audited(found: Stitched, told: NDArray[np.bool_] | None) -> Audit:

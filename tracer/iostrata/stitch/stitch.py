@@ -98,7 +98,8 @@ class Asked:
 
 @dataclass(frozen=True)
 class Stitched:
-    """Spans by the window's pieces (``owner`` is the row), and how requests were tied.
+    """Spans by the window's pieces (``owner`` is the row), and how requests were tied: ``ties``,
+    and ``tied_to``: to which of these pieces those were that are of one.
 
     ``asked``: what ``spans.of`` are rows of; beyond it, as ``Numbers`` has them. ``audit``: what
     else went on meanwhile; ``idle_of``: of which piece each row of its ``idle`` is. ``behind``: who
@@ -109,6 +110,7 @@ class Stitched:
     spans: Spans
     asked: Asked
     ties: Counter[str]
+    tied_to: Ints
     audit: Audit
     idle_of: Ints
     behind: Behind | None
@@ -292,6 +294,7 @@ def stitch(window: Window) -> Stitched:
     handovers(spans, window, owners, sleeps, numbers)
     tied = (piece_of_bio >= 0) | (activity_of_bio >= 0)
     ties = Counter(key=int(np.count_nonzero(tied)) - stack.by_time, time=stack.by_time)
+    tied_to = piece_of_bio[piece_of_bio >= 0]
     asked = Asked(
         np.concatenate([requests.key, calls.key]),
         np.concatenate([requests.issue_ns, calls.send_ns]),
@@ -305,7 +308,7 @@ def stitch(window: Window) -> Stitched:
         waited = Waited(numbers, sleeps, requests, bios, root, commit_of_bio, carried)
         behind = behind_of(window, found, waited)
     audited, idle_of = audit(window, sleeps, piece_of_sleep, went_on, found, explained.beyond)
-    return Stitched(found, asked, ties, audited, idle_of, behind, served)
+    return Stitched(found, asked, ties, tied_to, audited, idle_of, behind, served)
 
 
 def _downs(window: Window) -> Downs:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iostrata.columns import NEVER, Ints, in_order, order_of
 from iostrata.stitch.calls import Pieces, Reads
@@ -25,6 +26,8 @@ CROWD: Final = 48
 MOST_BESIDE: Final = 128
 """A request beside so many others at least takes the room of nearly four pieces, beside 48 that of
 two: it may wait for all that it is behind (see ``occupied``)."""
+BESIDE: Final = 512
+"""So many pieces before a window, and behind it, may be stitched with it, too."""
 MARGIN_NS = 10_000_000
 MOST_READ_BYTES: Final = 16 << 20
 OWN_FLOOR: Final = "syscall"
@@ -115,30 +118,87 @@ def whole(trace: Trace) -> Window:
     return Window(trace, NO_PIECES, NO_COMMITS, 0, NEVER - 1, _made=made)
 
 
-def windows(pieces: Pieces, sides: Ints | None = None) -> Iterator[Ints]:
-    """The rows of the pieces in each window: all of one of the ``sides``, if any are told."""
-    order = order_of(pieces.begin_ns)
-    begins, first = pieces.begin_ns[order], 0
-    rooms = np.cumsum(_rooms(pieces, order))
+@dataclass(frozen=True, eq=False)
+class Section:
+    """Pieces that are stitched together, in order of begin: ``rows``, of which ``own`` are the
+    window's, each of which is one window's.
+
+    The others are requests beside them, of io_uring or libaio: who waits for a worker waits for
+    what that does for these.
+    """
+
+    rows: Ints
+    own: slice
+
+    def __len__(self) -> int:
+        count: int = self.own.stop - self.own.start
+        return count
+
+    @property
+    def are_own(self) -> NDArray[np.bool_] | None:
+        """Which of them are. None: all."""
+        if len(self) == len(self.rows):
+            return None
+        found = np.zeros(len(self.rows), np.bool_)
+        found[self.own] = True
+        return found
+
+    def told(self, column: NDArray[Any], nothing: Any) -> NDArray[Any]:
+        """What a column has of its own ones, and ``nothing`` of the others."""
+        found = column[self.rows]
+        found[: self.own.start] = found[self.own.stop :] = nothing
+        return found
+
+
+class _InOrder(NamedTuple):
+    """Of pieces, in order of begin. ``request``: it is one, no call."""
+
+    begin_ns: Ints
+    end_ns: Ints
+    request: NDArray[np.bool_]
+
+
+def windows(pieces: Pieces, sides: Ints | None = None) -> Iterator[Section]:
+    """The pieces of each window: all of one of the ``sides``, if any are told."""
+    order, first = order_of(pieces.begin_ns), 0
+    every = _InOrder(pieces.begin_ns[order], pieces.end_ns[order], pieces.request_key[order] != 0)
+    rooms = np.cumsum(_rooms(every))
     ends = [len(order)]
     if sides is not None:
         ends = [*(np.flatnonzero(np.diff(sides[order])) + 1).tolist(), *ends]
     for end in ends:
+        side = slice(first, end)
         while first < end:
-            last = min(_last(begins, pieces.end_ns, order, first, rooms), end)
-            yield order[first:last]
-            first = last
+            own = slice(first, min(_last(every, first, rooms), end))
+            before, behind = _beside(every, own, side)
+            rows = np.concatenate([order[before], order[own], order[behind]])
+            first, count = own.stop, own.stop - own.start
+            yield Section(rows, slice(len(before), len(before) + count))
 
 
-def _rooms(pieces: Pieces, order: Ints) -> Ints:
+def _beside(every: _InOrder, own: slice, side: slice) -> tuple[Ints, Ints]:
+    """Requests that are under way together with some of ``own``: those that begin before them, and
+    those behind; no further away than the window reaches anyway."""
+    begins, ends, request = every
+    if not request[own].any():
+        return NOTHING, NOTHING
+    begin, end = int(begins[own.start]), int(ends[own].max())
+    longest = int((ends[own] - begins[own]).max())
+    first, last = np.searchsorted(begins, (begin - longest, end + 1)).tolist()
+    before = np.arange(max(first, own.start - BESIDE, side.start), own.start)
+    behind = np.arange(own.stop, min(last, own.stop + BESIDE, side.stop))
+    before = before[request[before] & (ends[before] >= begin)]
+    return before, behind[request[behind] & (ends[behind] <= end + longest)]
+
+
+def _rooms(every: _InOrder) -> Ints:
     """What room each takes; a piece by itself ``CROWD``."""
-    if not pieces.request_key.any():
-        return np.full(len(order), CROWD)
-    requests = pieces.request_key[order] != 0
-    ended = in_order(pieces.end_ns[order[requests]])
-    begun = np.cumsum(requests) - 1
-    beside = begun - np.searchsorted(ended, pieces.begin_ns[order], side="right")
-    rooms: Ints = CROWD + np.where(requests, np.minimum(beside, MOST_BESIDE), 0)
+    begins, ends, request = every
+    if not request.any():
+        return np.full(len(begins), CROWD)
+    begun, ended = np.cumsum(request) - 1, in_order(ends[request])
+    beside = begun - np.searchsorted(ended, begins, side="right")
+    rooms: Ints = CROWD + np.where(request, np.minimum(beside, MOST_BESIDE), 0)
     return rooms
 
 
@@ -195,10 +255,11 @@ def _margins(pieces: Pieces, begin: int, end: int, longest: int) -> tuple[int, i
     return begin - since, until - end
 
 
-def _last(begins: Ints, ends: Ints, order: Ints, first: int, rooms: Ints) -> int:
+def _last(every: _InOrder, first: int, rooms: Ints) -> int:
     """Enough pieces, and enough time that the margins do not outweigh it. ``rooms``: their sum."""
+    begins, ends, _ = every
     taken = int(rooms[first - 1]) if first else 0
     room = taken + CROWD * WINDOW_PIECES
     last = max(int(np.searchsorted(rooms, room, side="right")), first + 1)
-    longest = int((ends[order[first:last]] - begins[first:last]).max())
+    longest = int((ends[first:last] - begins[first:last]).max())
     return max(last, int(np.searchsorted(begins, begins[first] + longest, side="right")))
