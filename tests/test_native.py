@@ -242,8 +242,8 @@ long = st.lists(st.tuples(st.integers(0, 1), st.integers(-1, 5000), near, st.int
                 min_size=80, max_size=300)  # fmt: skip
 
 
-@given(spans | long, st.lists(st.tuples(near, st.integers(0, 9)), min_size=5, max_size=5))
-def test_sweep(some: list[tuple[int, ...]], pieces: list[tuple[int, int]]) -> None:
+@given(spans | long, st.lists(st.tuples(near, st.integers(0, 9)), min_size=5, max_size=5), seeds)
+def test_sweep(some: list[tuple[int, ...]], pieces: list[tuple[int, int]], seed: int) -> None:
     owner, rank, begin, end = columns(some, 4)
     first, took = columns(pieces, 2)
     own = Spans(owner, rank.astype(np.int16), begin, np.clip(end, -(2**60), 2**60), owner)
@@ -255,11 +255,13 @@ def test_sweep(some: list[tuple[int, ...]], pieces: list[tuple[int, int]]) -> No
     kept = other.until_ns > other.since_ns
     for name in ("level", "owner", "since_ns", "until_ns"):
         assert getattr(held, name).tolist() == getattr(other, name)[kept].tolist()
-    ours = attribute(held, len(pieces))
-    with twin():
-        theirs = attribute(other, len(pieces))
-    for name in vars(ours):
-        assert getattr(ours, name).tolist() == getattr(theirs, name).tolist()
+    random = np.random.default_rng(seed)
+    for wanted in (None, random.random(len(held.ranks)) < random.random()):
+        ours = attribute(held, len(pieces), wanted)
+        with twin():
+            theirs = attribute(other, len(pieces), wanted)
+        for name in vars(ours):
+            assert getattr(ours, name).tolist() == getattr(theirs, name).tolist()
 
 
 @given(spans | long, st.lists(st.tuples(near, st.integers(0, 9)), min_size=5, max_size=5), seeds)
@@ -428,9 +430,9 @@ def test_what_leads_nowhere_is_refused() -> None:
         with pytest.raises(IndexError):
             native.Ranked.of(rows, one, (one, one + 1), (one, one + 1))
         with pytest.raises(IndexError):
-            native.attribute((rows, one, one, one), 1, 1)
+            native.attribute((rows, one, one, one), one > 0, 1)
         with pytest.raises(IndexError):
-            native.attribute((one, rows, one, one), 1, 1)
+            native.attribute((one, rows, one, one), one > 0, 1)
         ranked_spans = native.Ranked.of(one, one, (one, one + 1), (one, one + 1))
         assert ranked_spans is not None
         for level, piece in ((rows, one), (one, rows)):

@@ -65,7 +65,7 @@ _FUNCTIONS: Final = {
     "as_of_before": "aaanaaanaanuaa",
     "as_of_next": "aanaanua",
     "asked": "a",
-    "attribute": "aaaannnaaaaaa",
+    "attribute": "aaaanannaaaaaa",
     "await_flushes": "a",
     "carry_bios": "a",
     "coded": "annnaaa",
@@ -647,16 +647,20 @@ def follow_wakers(known: NDArray[np.uint64], front: Sequence[Ints], ended: Ints)
         room *= 4
 
 
-def attribute(stretches: Sequence[Ints], levels: int, pieces: int) -> tuple[Ints, Ints, Ints]:
-    """Levels, pieces, and how long that level held that piece, in order of both.
+def attribute(
+    stretches: Sequence[Ints], wanted: NDArray[np.bool_], pieces: int
+) -> tuple[Ints, Ints, Ints]:
+    """Levels, pieces, and how long that level held that piece, never 0, in order of both.
 
-    ``stretches``: level, piece, since when and until, in order of piece.
+    ``stretches``: level, piece, since when and until, in order of piece; ``wanted``: of each level,
+    whether it is.
     """
     own = [_ints(column) for column in stretches]
-    count = len(own[0])
+    count, levels = len(own[0]), len(wanted)
     first, row_of = np.zeros(levels + 2, np.int64), np.zeros(levels, np.int64)
     unordered, found = np.empty((2, 3, count), np.int64)
-    rows = _call("attribute", *own, count, levels, pieces, first, row_of, unordered, *found)
+    wanted = np.ascontiguousarray(wanted, np.bool_)
+    rows = _call("attribute", *own, count, wanted, levels, pieces, first, row_of, unordered, *found)
     of_level, of_piece, time_ns = found[:, :rows]
     return of_level, of_piece, time_ns
 

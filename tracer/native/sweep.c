@@ -274,14 +274,15 @@ PUBLIC int64_t sweep(const struct spans *spans, struct holding *levels, const st
 	return levels->count;
 }
 
-/* What each level held of each piece, in order of level and piece where the stretches are of piece
- * and time; returns how many rows that is, as many as stretches at most. ``first``: two more than
- * levels, all 0; ``row_of``: one of each level, all 0; ``unordered``: room for three of each
- * stretch. */
+/* What each of the ``wanted`` levels held of each piece, if anything, in order of level and piece
+ * where the stretches are of piece and time; returns how many rows that is, as many as stretches at
+ * most. ``first``: two more than levels, all 0; ``row_of``: one of each level, all 0;
+ * ``unordered``: room for three of each stretch. */
 PUBLIC int64_t attribute(const int64_t *level, const int64_t *owner, const int64_t *since_ns,
-			 const int64_t *until_ns, int64_t count, int64_t levels, int64_t pieces,
-			 int64_t *first, int64_t *row_of, int64_t *unordered, int64_t *held_level,
-			 int64_t *held_owner, int64_t *time_ns)
+			 const int64_t *until_ns, int64_t count, const uint8_t *wanted,
+			 int64_t levels, int64_t pieces, int64_t *first, int64_t *row_of,
+			 int64_t *unordered, int64_t *held_level, int64_t *held_owner,
+			 int64_t *time_ns)
 {
 	int64_t *of_level = unordered, *of_owner = of_level + count, *sum = of_owner + count;
 	int64_t rows = 0;
@@ -292,24 +293,30 @@ PUBLIC int64_t attribute(const int64_t *level, const int64_t *owner, const int64
 		if ((uint64_t)level[i] >= (uint64_t)levels ||
 		    (uint64_t)owner[i] >= (uint64_t)pieces)
 			return WRONG;
+		if (!wanted[level[i]])
+			continue;
 		row = row_of[level[i]];
 		if (row >= rows || of_level[row] != level[i] || of_owner[row] != owner[i]) {
 			row = row_of[level[i]] = rows++;
 			of_level[row] = level[i];
 			of_owner[row] = owner[i];
 			sum[row] = 0;
-			first[level[i] + 2]++;
 		}
 		sum[row] += until_ns[i] - since_ns[i];
 	}
+	for (int64_t row = 0; row < rows; row++)
+		first[of_level[row] + 2] += sum[row] != 0;
 	for (int64_t one = 0; one < levels; one++)
 		first[one + 2] += first[one + 1];
 	for (int64_t row = 0; row < rows; row++) {
-		int64_t at = first[of_level[row] + 1]++;
+		int64_t at;
 
+		if (!sum[row])
+			continue;
+		at = first[of_level[row] + 1]++;
 		held_level[at] = of_level[row];
 		held_owner[at] = of_owner[row];
 		time_ns[at] = sum[row];
 	}
-	return rows;
+	return first[levels];
 }

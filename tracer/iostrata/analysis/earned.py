@@ -86,7 +86,7 @@ def earned(
         place = apart.ranks[shared.held.ranks] % len(path.layers)
         slept.extend(unexplained(shared.held, apart.ranks, first))
         _add(times, shared)
-        credit = attribute(shared.held.of(told[place]), len(block))
+        credit = attribute(shared.held, len(block), told[place])
         del spans, shared
         some = np.flatnonzero(own[first + credit.owner] >= 0)
         level, owner = credit.rank[some], credit.owner[some]

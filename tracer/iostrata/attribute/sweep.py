@@ -65,14 +65,15 @@ class Credit:
     time_ns: Ints
 
 
-def attribute(held: Held, pieces: int) -> Credit:
-    """How long each rank held the time of each piece."""
+def attribute(held: Held, pieces: int, some: NDArray[np.bool_] | None = None) -> Credit:
+    """How long each rank held the time of each piece. ``some``: which of the ranks; None: all."""
+    if native.LIBRARY is not None:
+        wanted = np.ones(len(held.ranks), np.bool_) if some is None else some
+        level, owner, time_ns = native.attribute(held.stretches, wanted, pieces)
+        return Credit(held.ranks[level], owner, time_ns)
+    held = held if some is None else held.of(some)
     if not len(held.level):
         return Credit(held.level, held.owner, held.since_ns)
-    if native.LIBRARY is not None:
-        level, owner, time_ns = native.attribute(held.stretches, len(held.ranks), pieces)
-        some = np.flatnonzero(time_ns)
-        return Credit(held.ranks[level[some]], owner[some], time_ns[some])
     # Sums of float64 are exact: they are below 2**53 ns (104 days).
     credit = np.bincount(
         held.level * pieces + held.owner,
