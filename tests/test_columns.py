@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from unittest.mock import patch
 
 import numpy as np
@@ -20,6 +21,7 @@ from iostrata.columns import (
     coded,
     meets,
     order_of,
+    outside,
     overlapping,
     rows_of,
 )
@@ -129,3 +131,24 @@ def test_rows_of(values: list[int]) -> None:
     assert list(found) == sorted(set(values))
     for value, rows in found.items():
         assert rows.tolist() == [row for row, one in enumerate(values) if one == value]
+
+
+@given(st.lists(st.lists(st.integers(0, 20), max_size=6, unique=True), max_size=8), st.booleans())
+def test_outside(edges: list[list[int]], one_each: bool) -> None:
+    """Gaps are from an even edge of a row to the next one, in any order."""
+    begins, ends = np.full(len(edges), -1), np.full(len(edges), 21)
+    gaps = [
+        (row, since, until)
+        for row, own in enumerate(edges)
+        for since, until in list(pairwise(sorted(own)))[: 1 if one_each else None : 2]
+    ]
+    row, since, until = columns(gaps if one_each else gaps[::-1], 3)
+    found = zip(
+        *(column.tolist() for column in outside(begins, ends, row, since, until)), strict=True
+    )
+    expected = [(row, -1, 21) for row, own in enumerate(edges) if len(own) < 2]
+    for number in sorted({gap[0] for gap in gaps}):
+        mine = sorted(gap[1:] for gap in gaps if gap[0] == number)
+        left = zip([-1, *(gap[1] for gap in mine)], [*(gap[0] for gap in mine), 21], strict=True)
+        expected += [(number, *part) for part in left]
+    assert list(found) == expected

@@ -26,6 +26,8 @@ FEW: Final = 8
 
 WALKS: Final = 1
 """Of a table, for fewer look-ups than it has rows: from then on its keys are worth a table."""
+MANY: Final = 4
+"""Look-ups for each row: they are worth one at once; as fewer are that are in no order of time."""
 
 
 def integers(column: ArrayLike) -> Ints:
@@ -249,7 +251,8 @@ class AsOf:
             found = self._search(keys, times, after=after)
             return found if until is None else np.where(times <= at(until, found), found, -1)
         few = len(keys) < len(self._keys)
-        if few and self._walks == WALKS:
+        many = len(keys) >= MANY * len(self._keys) or not ascend(times)
+        if "lookup" in vars(self) or (self._walks == WALKS if few else many):
             return self.lookup.find(keys, times, until, after=after)
         self._walks += few
         rows = self._keys, self._given, self._by_time
@@ -459,6 +462,13 @@ def outside(
     holed = np.zeros(len(begins), np.bool_)
     holed[row] = True
     some, whole = np.flatnonzero(holed), np.flatnonzero(~holed)
+    if bool((row[1:] > row[:-1]).all()):
+        # One gap each: what is before it, and behind it.
+        return (
+            np.append(whole, np.repeat(some, 2)),
+            np.append(begins[whole], np.column_stack([begins[some], gap_ends])),
+            np.append(ends[whole], np.column_stack([gap_begins, ends[some]])),
+        )
     number, since, until = (
         np.append(*pair)
         for pair in ((some, row), (begins[some], gap_ends), (ends[some], gap_begins))

@@ -29,9 +29,10 @@ def parts_of(
     wanted = np.zeros(len(breakdown.writes), np.bool_)
     wanted[writes] = True
     sums = np.zeros(len(breakdown.layers) * count)
+    every = bool(wanted.all())
     for first in range(0, len(behind.write), PIECE_ROWS):
         rows = slice(first, first + PIECE_ROWS)
-        counted = wanted[behind.write[rows]]
+        counted = slice(None) if every else np.flatnonzero(wanted[behind.write[rows]])
         whose = behind.layer[rows][counted].astype(np.int64) * count + behind.who[rows][counted]
         sums += np.bincount(whose, behind.time_ns[rows][counted], minlength=len(sums))
     found: dict[int, list[Part]] = defaultdict(list)

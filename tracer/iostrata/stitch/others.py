@@ -69,7 +69,9 @@ class Others:
         return spans.collect()
 
     def _of_bios(self, tied: Tied) -> Spans:
-        whole = np.where(one_of(self._root, tied.row), self._root, -1)
+        wanted = np.zeros(len(self._root), np.bool_)
+        wanted[tied.row] = True
+        whole = np.where(wanted[self._root], self._root, -1)
         flushes = flushes_awaited(self._bios, np.flatnonzero(whole >= 0), self._requests)
         alone = spans_of_bios(
             self._bios, self._requests, self._carried, flushes, whole, self._logged, self._stacked
