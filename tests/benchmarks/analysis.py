@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Speed and memory of the analysis, from files to table: events/s on one core, peak memory.
 
-    python -m tests.benchmarks.analysis [EVENTS ...]
+    python -m tests.benchmarks.analysis [EVENTS | RECORDING ...]
 
 Makes recordings of fdatasync'd 8 kB writes by four threads (14 events a write),
 then analyses each in a process of its own, by itself and with others to help it.
+
+What is made up is the same everywhere, but none of it is in anybody's way. In what was recorded,
+threads wait for each other's requests, for CPUs and commits, and are told who had those; some
+writes are slow, in episodes. An event of a real recording takes twice as long, and what is slow
+only there is seen by no other measurement: name one, too.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -131,16 +137,22 @@ def _part(first: int, writes: int) -> TraceBuilder:
 def measure(path: Path, events: int, jobs: int) -> None:
     """Analyses one recording in this process and prints what it took.
 
-    Peak memory is the largest process's; what it shares with the others is in that.
+    ``events``: for how many it was made; 0: it was recorded. Peak memory is the largest process's;
+    what it shares with the others is in that.
     """
     keep_freed()
     begin, cpu = time.perf_counter(), _cpu_s()
-    breakdown = analyse(open_recording(path), jobs=jobs)
+    recording = open_recording(path)
+    breakdown = analyse(recording, jobs=jobs)
     summary = summarise(breakdown, jobs=jobs)
     wall, cpu = time.perf_counter() - begin, _cpu_s() - cpu
-    assert summary.overall.count == events // EVENTS_A_WRITE // THREADS * THREADS
-    assert summary.overall.residual.max_ns == 0
     peak = max(resource.getrusage(who).ru_maxrss for who in EVERYONE) / 2**20
+    if events:
+        assert summary.overall.count == events // EVENTS_A_WRITE // THREADS * THREADS
+        assert summary.overall.residual.max_ns == 0
+    else:
+        points = (trace.points.values() for trace in recording.traces())
+        events = sum(map(len, chain.from_iterable(points)))
     print(f"{events:>12,} events, {jobs} at once {events / cpu / 1e6:7.2f} M events/s of CPU "
           f"{events / wall / 1e6:7.2f} M/s {wall:7.2f} s wall {peak:6.2f} GiB peak")  # fmt: skip
 
@@ -157,19 +169,26 @@ def main() -> None:
     if sys.argv[1:2] == ["--measure"]:
         measure(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
         return
-    one_core = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    for events in map(int, sys.argv[1:] or ["1_000_000", "10_000_000"]):
+    for word in sys.argv[1:] or ["1_000_000", "10_000_000"]:
+        if not word.replace("_", "").isdecimal():
+            _measured(word, 0)
+            continue
         with tempfile.TemporaryDirectory() as directory:
-            path = Path(directory) / "machine"
-            # The generator's memory must not count: each step is a process of its own.
-            made = ["--generate", str(path), str(events)]
-            measured = ["--measure", str(path), str(events)]
-            for words in (made, [*measured, "1"], [*measured, str(cpus())]):
-                subprocess.run(
-                    [sys.executable, "-m", __spec__.name, *words],
-                    check=True,
-                    env=os.environ | one_core,
-                )
+            path = str(Path(directory) / "machine")
+            _run("--generate", path, word)
+            _measured(path, int(word))
+
+
+def _measured(path: str, events: int) -> None:
+    for jobs in (1, cpus()):
+        _run("--measure", path, str(events), str(jobs))
+
+
+def _run(*words: str) -> None:
+    """A process of its own: nor must the generator's memory count."""
+    one_core = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", __spec__.name, *words]
+    subprocess.run(command, check=True, env=os.environ | one_core)
 
 
 if __name__ == "__main__":
