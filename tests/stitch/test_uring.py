@@ -29,6 +29,15 @@ def resumes(world: World, tid: int, off: int, wake: int, on: int, waker: int, st
                subject_tid=tid, waker_context=1 if waker else 2)  # fmt: skip
 
 
+def worked_off(world: World, key: int, begin: int, asleep: int) -> None:
+    """A write by the worker, from ``begin``; it sleeps for the disk ``asleep`` later."""
+    world.emit("io_uring_work", begin, WORKER, request_key=key)
+    submit(world, DISK, WORKER, begin, Request(queue=500, scheduler=None, device=20_000))
+    resumes(world, WORKER, begin + asleep, begin + 20_600, begin + 22_000, 0, UNINTERRUPTIBLE)
+    world.emit("io_uring_complete", begin + 24_000, WORKER, request_key=key, result=8192,
+               opcode=23, open_flags=O_DSYNC, size_bytes=8192, **FILE)  # fmt: skip
+
+
 def worlds() -> World:
     world = World()
     world.target(WRITER)
@@ -96,11 +105,7 @@ def test_what_waits_for_a_worker_waits_for_what_that_waits_for() -> None:
     world.emit("syscall", 5_500, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
     resumes(world, WORKER, 500, 3_500, 6_000, WRITER, INTERRUPTIBLE)
     for key, begin in ((0x70, 7_000), (0x80, 32_000)):
-        world.emit("io_uring_work", begin, WORKER, request_key=key)
-        submit(world, DISK, WORKER, begin, Request(queue=500, scheduler=None, device=20_000))
-        resumes(world, WORKER, begin + 1_000, begin + 20_600, begin + 22_000, 0, UNINTERRUPTIBLE)
-        world.emit("io_uring_complete", begin + 24_000, WORKER, request_key=key, result=8192,
-                   opcode=23, open_flags=O_DSYNC, size_bytes=8192, **FILE)  # fmt: skip
+        worked_off(world, key, begin, asleep=1_000)
     breakdown = analysed(world)
     conserves(breakdown)
     found = accounts(breakdown)[WRITER]
@@ -124,11 +129,7 @@ def test_the_last_of_a_deep_queue_waits_for_all_before_it() -> None:
         handed_over(world, key, 1_000 + 3_000 * number, opcode=23, open_flags=O_DSYNC)
     resumes(world, WORKER, 500, 200_000, 201_000, WRITER, INTERRUPTIBLE)
     for begin, key in zip(range(210_000, 10**9, 40_000), keys, strict=False):
-        world.emit("io_uring_work", begin, WORKER, request_key=key)
-        submit(world, DISK, WORKER, begin, Request(queue=500, scheduler=None, device=20_000))
-        resumes(world, WORKER, begin + 400, begin + 20_600, begin + 22_000, 0, UNINTERRUPTIBLE)
-        world.emit("io_uring_complete", begin + 24_000, WORKER, request_key=key, result=8192,
-                   opcode=23, open_flags=O_DSYNC, size_bytes=8192, **FILE)  # fmt: skip
+        worked_off(world, key, begin, asleep=400)
     breakdown = analysed(world)
     conserves(breakdown)
     found = [account["device.data"] for account in accounts(breakdown)[WRITER]]
@@ -143,11 +144,7 @@ def test_a_queue_is_followed_from_one_window_into_the_next(monkeypatch: pytest.M
         key, begin = 0x70 + number, 210_000 + 40_000 * number
         enter = 1_000 + 3_000 * number if number < depth else begin - 40_000 * depth
         handed_over(world, key, enter, opcode=23, open_flags=O_DSYNC)
-        world.emit("io_uring_work", begin, WORKER, request_key=key)
-        submit(world, DISK, WORKER, begin, Request(queue=500, scheduler=None, device=20_000))
-        resumes(world, WORKER, begin + 400, begin + 20_600, begin + 22_000, 0, UNINTERRUPTIBLE)
-        world.emit("io_uring_complete", begin + 24_000, WORKER, request_key=key, result=8192,
-                   opcode=23, open_flags=O_DSYNC, size_bytes=8192, **FILE)  # fmt: skip
+        worked_off(world, key, begin, asleep=400)
     whole = analysed(world)
     monkeypatch.setattr(window, "WINDOW_PIECES", 8)
     parts = analysed(world)

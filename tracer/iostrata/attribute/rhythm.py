@@ -169,7 +169,7 @@ def _period_of(times: Floats) -> float | None:
     span = float(times[-1] - times[0])
     # Each period has at most one episode, and some have none.
     lowest, highest = 0.95 * (count - 1) / span, (count - 1) / span / (1 - MISSED)
-    best, low, high, some = lowest, lowest, highest, min(count, TRIED_AT_ONCE)
+    low, high, some = lowest, highest, min(count, TRIED_AT_ONCE)
     while True:
         passed = times[:some] - times[0]
         step = 1 / (16 * float(passed[-1]))
