@@ -666,6 +666,24 @@ struct throttle_event {
 
 #define CGROUP_ID_BITS 56
 
+/* What stops a thread on its way back to user space: a quota, a signal (SIGSTOP, one that its tracer
+ * is told of), a control group's freezer. */
+enum stop {
+	STOP_NONE,
+	STOP_QUOTA,
+	STOP_SIGNAL,
+	STOP_FREEZER
+};
+
+/* A thread that was stopped while it was in no call runs again (time_ns); what quotas stop is in
+ * sched_throttled. */
+struct stopped_event {
+	EVENT_HEADER;
+	unsigned long long since_ns;
+	unsigned int subject_tid;
+	unsigned int by; /* enum stop */
+};
+
 /* A bio that a control group's limit had held back is queued now (time_ns). */
 struct held_event {
 	EVENT_HEADER;
@@ -1078,7 +1096,8 @@ struct stream_event {
 	P(nvme_stream, stream_event)                \
 	P(nvmet_stream, stream_event)               \
 	P(io_uring_cqe_overflow, overflow_event)    \
-	P(io_uring_unlinked, uring_work_event)
+	P(io_uring_unlinked, uring_work_event)      \
+	P(sched_stopped, stopped_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

@@ -125,13 +125,13 @@ struct thread {
 
 	unsigned int
 		switches; /* how often it had left the CPU when its call began, and since as told */
-	unsigned int switches_pad;
+	unsigned int stopped_by; /* enum stop */
 
 	/* with work_key: whose work that is of, and what it does */
 	unsigned long long work_pool_key;
 	unsigned long long work_function;
 
-	/* since when a quota has stopped it on its way back to user space, 0: none has */
+	/* since when it is stopped on its way back to user space, 0: it is not */
 	unsigned long long stopped_ns;
 } __attribute__((aligned(64)));
 

@@ -69,7 +69,6 @@ struct task_struct___entity {
 	int prio; /* of SCHED_DEADLINE below 0, of threads that quotas are for MAX_RT_PRIO and more */
 	struct sched_entity se;
 	struct sched_dl_entity dl;
-	bool throttled; /* since Linux e1fad12dcb66 (in v6.18) */
 };
 
 #pragma clang attribute pop
@@ -200,29 +199,6 @@ static __always_inline void throttle_end(const struct thread *thread, struct tas
 
 	if (unlikely(kept_ns))
 		throttle_tell(thread, task->pid, since_ns, kept_ns, now_ns);
-}
-
-/* A quota that is used up stops a thread on its way back to user space: behind its call, in which it
- * no longer is. */
-static __always_inline bool is_stopped_by_quota(struct task_struct *task)
-{
-	struct task_struct___entity *entity = (void *)task;
-
-	return bpf_core_field_exists(entity->throttled) && entity->throttled;
-}
-
-static __always_inline void stop_begin(struct thread *thread, struct task_struct *task,
-				       __u64 now_ns)
-{
-	thread->queue_key = (__u64)throttled_queue(task);
-	thread->stopped_ns = now_ns;
-}
-
-/* It runs again, for the first time since. */
-static __always_inline void stop_end(struct thread *thread, __u32 tid, __u64 now_ns)
-{
-	throttle_tell(thread, tid, thread->stopped_ns, now_ns - thread->stopped_ns, now_ns);
-	thread->stopped_ns = 0;
 }
 
 /* "kthrotld", as it is in memory: its worker hands on what blk-throttle held back. */

@@ -9,6 +9,7 @@
 #include "interrupt.bpf.h"
 #include "pooled.bpf.h"
 #include "runs.bpf.h"
+#include "stop.bpf.h"
 #include "throttle.bpf.h"
 #include "watch.bpf.h"
 #include "woken.bpf.h"
@@ -17,10 +18,6 @@
 #define USELESS_RUNS 200
 #define TASKFIN_ 0x5f6e69666b736174 /* "taskfin_" */
 #define LIBRBD 0x64627262696c       /* "librbd" */
-
-/* Whether sched_switch says the state that prev leaves in (since Linux
- * fa2c3254d7cf, in v5.18); set by the recorder. */
-extern const volatile bool switch_state_argument;
 
 /* Seldom, and out of the way of what is hit often. */
 static __noinline void thread_remove(__u32 tid)
@@ -242,6 +239,7 @@ int wakeup_switch(__u64 *ctx)
 	struct task_struct *next = ARGUMENT(struct task_struct *, 2);
 	struct thread *thread;
 	__u64 now_ns = 0;
+	enum stop by;
 
 	if (filter.who) {
 		now_ns = bpf_ktime_get_ns();
@@ -252,8 +250,8 @@ int wakeup_switch(__u64 *ctx)
 		if (!now_ns)
 			now_ns = bpf_ktime_get_ns();
 		leaves(ctx, thread, prev, now_ns);
-	} else if (thread && unlikely(is_stopped_by_quota(prev))) {
-		stop_begin(thread, prev, now_ns ? now_ns : bpf_ktime_get_ns());
+	} else if (thread && unlikely(by = stop_of(ctx, prev))) {
+		stop_begin(thread, prev, by, now_ns ? now_ns : bpf_ktime_get_ns());
 	}
 	thread = thread_of(next->pid);
 	if (thread && thread->off_ns)

@@ -18,9 +18,9 @@ from iostrata.analysis.leftovers import Audits, left_over
 from iostrata.analysis.prepared import Prepared, Top, prepare
 from iostrata.analysis.quality import quality_of
 from iostrata.analysis.queues import long_queues
-from iostrata.analysis.quotas import quotas
 from iostrata.analysis.sites import Sites
 from iostrata.analysis.so_far import SoFar, Tally, nobody
+from iostrata.analysis.stopped import stopped
 from iostrata.analysis.transfers import faults_of, with_served
 from iostrata.analysis.who import Names, told_in
 from iostrata.columns import Ints
@@ -98,7 +98,7 @@ def breakdown_of(
         writes = with_served(writes, credit.served, found.path)
     several = found.path.several
     gaps = [*long_queues(credit.audits.beyond, several=several)]
-    gaps += quotas(found.tops, all_ns, several=several)
+    gaps += stopped(found.tops, all_ns, several=several)
     if found.op is Op.READ:
         gaps += faults_of(found.path)
     quality = replace(quality, not_observed=(*quality.not_observed, *gaps))

@@ -29,6 +29,7 @@ enum end_reason *anchor_end_reason;
 enum wake_context *anchor_wake_context;
 enum unseen_kind *anchor_unseen_kind;
 enum rpc_wait *anchor_rpc_wait;
+enum stop *anchor_stop;
 """
 ENUMERATIONS = (
     "call",
@@ -40,6 +41,7 @@ ENUMERATIONS = (
     "wake_context",
     "unseen_kind",
     "rpc_wait",
+    "stop",
 )
 HEADER = '''# SPDX-License-Identifier: Apache-2.0
 """Event layout: point numbers, and where each field lies in a 64-byte event.

@@ -140,6 +140,7 @@ POINTS: dict[str, int] = {
     "nvmet_stream": 127,
     "io_uring_cqe_overflow": 128,
     "io_uring_unlinked": 129,
+    "sched_stopped": 130,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -272,6 +273,7 @@ STRUCT_OF: dict[str, str] = {
     "nvmet_stream": "stream_event",
     "io_uring_cqe_overflow": "overflow_event",
     "io_uring_unlinked": "uring_work_event",
+    "sched_stopped": "stopped_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -1092,6 +1094,15 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("completion_tag", "<u4", 16),
         ("result", "<i4", 20),
     ),
+    "stopped_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("since_ns", "<u8", 16),
+        ("subject_tid", "<u4", 24),
+        ("by", "<u4", 28),
+    ),
 }
 
 CALL_WRITE = 1
@@ -1161,6 +1172,11 @@ UNSEEN_HANGING = 7
 
 RPC_WAIT_RECOVERY = 1
 RPC_WAIT_DELAY = 2
+
+STOP_NONE = 0
+STOP_QUOTA = 1
+STOP_SIGNAL = 2
+STOP_FREEZER = 3
 
 
 def event_dtype(fields: tuple[tuple[str, str, int], ...]) -> np.dtype[np.void]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads that a quota stops behind their calls: in no latency, and said so."""
+"""Threads that are stopped behind their calls: in no latency, and said so."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from iostrata.analysis.prepared import prepare
-from iostrata.analysis.quotas import stops_of
+from iostrata.analysis.stopped import Stop, stops_of
 from iostrata.recording import open_recording
 from tests.stitch.test_truth import analysed, conserves
 from tests.synthetic import O_DSYNC, World, Writer, device
@@ -57,6 +57,26 @@ def test_who_writes_was_stopped_behind_its_calls() -> None:
     ]
 
 
+def test_each_kind_of_stop_is_told_by_itself() -> None:
+    world = stopped(0)
+    for by, took in ((Stop.SIGNAL, 70_000), (Stop.FREEZER, 30_000)):
+        for tid in (WRITER, OTHER):
+            world.emit("sched_stopped", 900 + took, tid, since_ns=900, subject_tid=tid, by=by)
+    told = analysed(world).quality.not_observed
+    assert [(gap.layer, gap.reason) for gap in told if "stopped" in gap.reason] == [
+        (
+            "signals",
+            "stopped threads that write 1 times beside their writes (SIGSTOP, or who traces them) "
+            "for 70.0 us in all: in no latency",
+        ),
+        (
+            "freezer",
+            "stopped threads that write 1 times beside their writes (of a control group) "
+            "for 30.0 us in all: in no latency",
+        ),
+    ]
+
+
 @pytest.mark.parametrize("took", [0, 100])
 def test_what_is_not_worth_a_line(took: int) -> None:
     """Of 200 us, 500 ns; or none."""
@@ -73,4 +93,4 @@ def test_a_request_that_is_under_way_goes_on_meanwhile(tmp_path: Path) -> None:
         stop(world, 100, begin, took)
     world.builder.write(tmp_path / "machine")
     (top,) = prepare(open_recording(tmp_path / "machine")).tops
-    assert np.sort(stops_of(top)).tolist() == [5_000, 30_000]
+    assert np.sort(stops_of(top, Stop.QUOTA)).tolist() == [5_000, 30_000]

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* A thread is stopped on its way back to user space: behind its call, in which it no longer is. */
+#ifndef IOSTRATA_STOP_H
+#define IOSTRATA_STOP_H
+
+#include "emit.bpf.h"
+#include "pooled.bpf.h"
+#include "throttle.bpf.h"
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct task_struct___stopped {
+	bool throttled;          /* since Linux e1fad12dcb66 (in v6.18) */
+	unsigned int frozen : 1; /* by version 2 of control groups */
+};
+
+#pragma clang attribute pop
+
+/* Whether sched_switch says the state that prev leaves in (since Linux
+ * fa2c3254d7cf, in v5.18); set by the recorder. */
+extern const volatile bool switch_state_argument;
+
+/* ctx: of sched_switch, which the task leaves its CPU by; STOP_NONE: it may run, or sleeps. */
+static __always_inline enum stop stop_of(__u64 *ctx, struct task_struct *task)
+{
+	struct task_struct___stopped *stopped = (void *)task;
+	__u32 state;
+
+	if (bpf_core_field_exists(stopped->throttled) && unlikely(stopped->throttled))
+		return STOP_QUOTA;
+	if (ctx[0]) /* preempted */
+		return STOP_NONE;
+	state = switch_state_argument ? ctx[3] : task_state(task);
+	if (unlikely(state & (TASK_STOPPED | TASK_TRACED)))
+		return STOP_SIGNAL;
+	if (unlikely(state & TASK_FROZEN || task->flags & PF_FROZEN))
+		return STOP_FREEZER;
+	if (bpf_core_field_exists(stopped->frozen) &&
+	    unlikely(BPF_CORE_READ_BITFIELD(stopped, frozen)))
+		return STOP_FREEZER;
+	return STOP_NONE;
+}
+
+static __always_inline void stop_begin(struct thread *thread, struct task_struct *task,
+				       enum stop by, __u64 now_ns)
+{
+	/* One that is hit by several is so since the first. */
+	if (thread->stopped_ns)
+		return;
+	if (by == STOP_QUOTA)
+		thread->queue_key = (__u64)throttled_queue(task);
+	thread->stopped_by = by;
+	thread->stopped_ns = now_ns;
+}
+
+/* Seldom. */
+static __noinline void stop_tell(const struct thread *thread, __u32 tid, __u64 now_ns)
+{
+	union event *e = emit_reserve_at(POINT_sched_stopped, now_ns);
+
+	if (!e)
+		return;
+	e->sched_stopped.since_ns = thread->stopped_ns;
+	e->sched_stopped.subject_tid = tid;
+	e->sched_stopped.by = thread->stopped_by;
+	emit_submit(e, POINT_sched_stopped);
+}
+
+/* It runs again, for the first time since. */
+static __always_inline void stop_end(struct thread *thread, __u32 tid, __u64 now_ns)
+{
+	if (thread->stopped_by == STOP_QUOTA)
+		throttle_tell(thread, tid, thread->stopped_ns, now_ns - thread->stopped_ns, now_ns);
+	else
+		stop_tell(thread, tid, now_ns);
+	thread->stopped_ns = 0;
+}
+
+#endif

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage analysis: a machine with writes in, how often who wrote was stopped beside those out.
+
+Signals (SIGSTOP, what a tracer is told of) and control groups' freezers stop a thread on its way
+back to user space, and so do quotas since Linux e1fad12dcb66 ("sched/fair: Switch to task based
+throttle model", in v6.18): who waited for a write waited for that, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+
+from iostrata.analysis.prepared import Top
+from iostrata.columns import Ints, Union, columns_of, distinct, one_of, pair_key
+from iostrata.model import NotObserved
+from iostrata.trace.layout import STOP_FREEZER, STOP_QUOTA, STOP_SIGNAL
+from iostrata.units import duration
+
+OF_NOTE: Final = 0.01
+"""Of the recording's time, or of that of all writes."""
+
+
+class Stop(IntEnum):
+    """What stops a thread, as sched_stopped has it."""
+
+    QUOTA = STOP_QUOTA
+    SIGNAL = STOP_SIGNAL
+    FREEZER = STOP_FREEZER
+
+
+SAID: Final = {
+    Stop.QUOTA: ("CPU quota", "beside their writes, as behind a call, ", " (see throttle.cpu)"),
+    Stop.SIGNAL: ("signals", "beside their writes (SIGSTOP, or who traces them) ", ""),
+    Stop.FREEZER: ("freezer", "beside their writes (of a control group) ", ""),
+}
+"""The line's name, when and by whom, and where more is told."""
+
+
+def stopped(tops: Sequence[Top], all_ns: int, *, several: bool) -> Iterator[NotObserved]:
+    """A line for each machine where it is worth one. ``all_ns``: what all writes took together."""
+    for top in tops:
+        trace = top.trace
+        for stop, (name, when, see) in SAID.items():
+            took_ns = stops_of(top, stop)
+            total_ns = int(took_ns.sum())
+            if total_ns >= OF_NOTE * min(trace.end_ns - trace.begin_ns, all_ns) > 0:
+                what = (
+                    f"stopped threads that write {len(took_ns)} times {when}"
+                    f"for {duration(total_ns)} in all: in no latency{see}"
+                )
+                yield NotObserved(name, what, "", (trace.machine,) if several else ())
+
+
+def stops_of(top: Top, stop: Stop) -> Ints:
+    """For how long each stop was, without what of it is in a request's latency, ns: of those that
+    were not in one all along."""
+    tid, begin_ns, end_ns = _quotas(top) if stop is Stop.QUOTA else _others(top, stop)
+    pieces = top.pieces
+    stops = np.flatnonzero(one_of(tid, distinct(pieces.tid)))
+    tid, begin_ns, end_ns = tid[stops], begin_ns[stops], end_ns[stops]
+    took_ns = end_ns - begin_ns
+    requests = np.flatnonzero((pieces.request_key != 0) & one_of(pieces.tid, distinct(tid)))
+    for one in distinct(pieces.tid[requests]).tolist():
+        own = requests[pieces.tid[requests] == one]
+        under_way = Union(pieces.begin_ns[own], pieces.end_ns[own])
+        mine = tid == one
+        took_ns[mine] -= under_way.within(begin_ns[mine], end_ns[mine])
+    return took_ns[took_ns > 0]
+
+
+def _quotas(top: Top) -> tuple[Ints, Ints, Ints]:
+    """Whom one stopped in no call, from when and until when."""
+    told = columns_of(top.trace.points["sched_throttled"], "subject_tid", "since_ns")
+    tid, end_ns = told["subject_tid"], told["time_ns"]
+    if not len(tid):
+        return tid, end_ns, end_ns
+    ran = columns_of(top.trace.points["sched_resume"], "subject_tid")
+    # Beside what a thread did in a call is when it ran again there.
+    in_call = one_of(pair_key(end_ns, tid), pair_key(ran["time_ns"], ran["subject_tid"]))
+    return tid[~in_call], told["since_ns"][~in_call], end_ns[~in_call]
+
+
+def _others(top: Top, stop: Stop) -> tuple[Ints, Ints, Ints]:
+    told = columns_of(top.trace.points["sched_stopped"], "subject_tid", "since_ns", "by")
+    of_it = told["by"] == stop
+    return told["subject_tid"][of_it], told["since_ns"][of_it], told["time_ns"][of_it]
