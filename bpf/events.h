@@ -567,6 +567,14 @@ struct file_name_event {
 	char text[28];           /* ends with a zero byte */
 };
 
+/* A file system is met by a number that was none yet, or another's: the mount table of a container
+ * is its own, and numbers are used again. */
+struct file_system_event {
+	EVENT_HEADER;
+	unsigned int dev;
+	char type[28]; /* as in the mount table, without what a daemon adds (fuse.sshfs) */
+};
+
 /* What one BPF program has cost so far (needs kernel.bpf_stats_enabled). */
 struct cost_event {
 	EVENT_HEADER;
@@ -1097,7 +1105,8 @@ struct stream_event {
 	P(nvmet_stream, stream_event)               \
 	P(io_uring_cqe_overflow, overflow_event)    \
 	P(io_uring_unlinked, uring_work_event)      \
-	P(sched_stopped, stopped_event)
+	P(sched_stopped, stopped_event)             \
+	P(file_system, file_system_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

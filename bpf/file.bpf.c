@@ -106,6 +106,43 @@ int overlay_note(__u64 sb_key, __u32 dev)
 	return 0;
 }
 
+/* Tells the kind of a file system that its number does not tell, as they are used again.  Not
+ * hidden: see watch_add. */
+int file_system_tell(__u64 sb_key, __u32 dev)
+{
+	struct super_block *sb = (struct super_block *)sb_key;
+	struct file_system_type *type = PEEK(sb, s_type);
+	union event *e = emit_reserve(POINT_file_system);
+
+	if (!e)
+		return 0;
+	e->file_system.dev = dev;
+	bpf_probe_read_kernel_str(e->file_system.type, sizeof(e->file_system.type),
+				  PEEK(type, name));
+	emit_submit(e, POINT_file_system);
+	return 1;
+}
+
+/* Whether it is another than was met there, or none was.  Where nobody hears of it, it is met
+ * again. */
+static __always_inline bool file_system_meet(struct super_block *sb, __u32 dev, __u64 sb_key)
+{
+	struct follow *kind = &kinds[dev & (KINDS - 1)];
+	/* One whose superblock lies where another's was differs by what that led to. */
+	__u64 which = (sb_key ^ LOOK_KEY(sb, s_fs_info) ^ LOOK(sb, s_magic)) * NAME_PRIME;
+	__u32 bits = which >> 32;
+
+	if (likely(kind->dev == dev && kind->bits == bits))
+		return false;
+	if (LOOK(sb, s_magic) == OVERLAY_MAGIC)
+		overlay_note(sb_key, dev);
+	if (file_system_tell(sb_key, dev)) {
+		kind->bits = bits;
+		kind->dev = dev;
+	}
+	return true;
+}
+
 void file_system_watch(struct super_block *sb)
 {
 	sb = TYPED(struct super_block, sb);
@@ -215,11 +252,9 @@ static __always_inline bool identify(struct file *file, struct file_identity *id
 		if (bits & WATCH_OTHER || !file_system_allowed(sb_key, identity->dev))
 			return false;
 	}
-	if (unlikely(sb && !(bits & WATCH_FS))) {
-		if (LOOK(sb, s_magic) == OVERLAY_MAGIC)
-			overlay_note(LOOK_KEY(inode, i_sb), identity->dev);
+	if (sb && unlikely(file_system_meet(sb, identity->dev, LOOK_KEY(inode, i_sb)) ||
+			   !(bits & WATCH_FS)))
 		watch_file_system(sb, identity->dev);
-	}
 	identity->file_key = (__u64)file;
 	/* Whatever node it was opened by, a device has one inode, of this number (bdev_add). */
 	identity->inode = sb ? LOOK(inode, i_ino) : identity->dev;

@@ -69,7 +69,12 @@ struct super_block {
 	unsigned long s_flags;
 	unsigned long s_magic;
 	struct block_device *s_bdev;
+	struct file_system_type *s_type;
 	void *s_fs_info;
+};
+
+struct file_system_type {
+	const char *name;
 };
 
 struct v9fs_session_info {

@@ -217,6 +217,9 @@ struct follow {
 	unsigned int bits;
 };
 
+/* File systems that were told of: two that share a place are told of again. */
+#define KINDS 256
+
 /* Overlays that are told of. */
 #define OVERLAY_SETS 32
 #define OVERLAY_WAYS 8

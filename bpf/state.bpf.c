@@ -35,6 +35,7 @@ struct watch watched[WATCH_SETS * WATCH_WAYS] = {};
 __u32 watched_loops = 0;
 struct follow follows[MAX_FOLLOWS] = {};
 struct follow overlays[MAX_OVERLAYS] = {};
+struct follow kinds[KINDS] = {};
 struct follow mounted[MAX_MOUNTED] = {};
 __u32 told_tasks[TOLD_TASKS] SEC(".data") = {};
 __u64 cgroups[CGROUP_SETS * CGROUP_WAYS] = {};

@@ -14,6 +14,8 @@ from iostrata.recording import open_recording
 from tests.synthetic import O_DSYNC, Request, World, Writer, device
 
 DISK, TMPFS, OVERLAY, UPPER_OVERLAY = device(8, 0), device(0, 50), device(0, 51), device(0, 52)
+NOWHERE = device(0, 60)
+"""In no mount table."""
 
 
 def world() -> World:
@@ -68,3 +70,37 @@ def test_where_there_is_nothing_else_that_is_said(tmp_path: Path) -> None:
     with pytest.raises(NothingToAnalyse, match="tmpfs") as told:
         analyse(open_recording(tmp_path / "machine"))
     assert "a directory on a disk" in told.value.hint
+
+
+def met(world: World, time_ns: int, what: str) -> None:
+    world.emit("file_system", time_ns, 100, dev=NOWHERE, type=what.encode())
+
+
+@pytest.mark.parametrize("what", ["tmpfs", "btrfs"])
+def test_what_is_in_no_mount_table_is_what_was_met(what: str, tmp_path: Path) -> None:
+    machine = world()
+    met(machine, 900_000, what)
+    durable_write(Writer(machine, 100, DISK, 1_000_000, file_device=NOWHERE))
+    durable_write(Writer(machine, 101, DISK, 1_000_000, file_device=DISK))
+    machine.builder.write(tmp_path / "machine")
+    found = analyse(open_recording(tmp_path / "machine"))
+    if what == "tmpfs":
+        assert found.left_out == {IN_MEMORY: 1}
+        assert found.writes.names["file_system"] == ("ext4",)
+    else:
+        assert not found.left_out
+        assert sorted(found.writes.names["file_system"]) == ["btrfs", "ext4"]
+
+
+def test_a_number_that_is_used_again_is_at_each_time_what_was_met_last(tmp_path: Path) -> None:
+    machine = world()
+    writer = Writer(machine, 100, DISK, 1_000_000, file_device=NOWHERE)
+    for what, times in (("tmpfs", 3), ("fuseblk", 2), ("ramfs", 4), ("overlay", 1)):
+        met(machine, writer.now - 100, what)
+        for _ in range(times):
+            durable_write(writer)
+    machine.builder.write(tmp_path / "machine")
+    found = analyse(open_recording(tmp_path / "machine"))
+    assert found.left_out == {IN_MEMORY: 7}
+    names, codes = found.writes.names["file_system"], found.writes.codes["file_system"]
+    assert [names[code] for code in codes] == ["fuseblk", "fuseblk", "overlay"]

@@ -26,7 +26,8 @@ from iostrata.stitch import (
     Units,
     commits_of,
 )
-from iostrata.trace import Trace
+from iostrata.trace import IN_MEMORY as MEMORY_ONLY
+from iostrata.trace import FileSystems, Trace
 
 FAILED = "the call failed"
 LOST = "events lost meanwhile"
@@ -93,8 +94,17 @@ def left_out_of(
 
 
 def _in_memory(trace: Trace, units: Units) -> NDArray[np.bool_]:
-    keys = [key for key in distinct(units.device_key).tolist() if trace.facts.is_in_memory(key)]
-    return np.isin(units.device_key, keys)
+    """Of a number that was several file systems', by what it was when the write ended."""
+    facts, keys = trace.facts, distinct(units.device_key).tolist()
+    again = [key for key in keys if facts.is_used_again(key)]
+    in_memory = [key for key in keys if key not in again and facts.is_in_memory(key)]
+    found: NDArray[np.bool_] = np.isin(units.device_key, in_memory)
+    if again:
+        rows = np.flatnonzero(np.isin(units.device_key, again))
+        types = FileSystems(trace.points["file_system"])
+        type_then = types.at(units.device_key[rows], units.end_ns[rows])
+        found[rows] = np.isin(type_then.astype(str), list(MEMORY_ONLY))
+    return found
 
 
 def for_others(graph: Graph, trace: Trace, made: Operations | Transfers) -> Counter[str]:

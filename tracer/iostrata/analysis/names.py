@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from iostrata.analysis.placed import Placements
 from iostrata.cgroups import NOT_KNOWN
-from iostrata.columns import AsOf, Ints, at, coded, pair_key
+from iostrata.columns import AsOf, Ints, at, coded, distinct, pair_key
 from iostrata.hops import HOPS, Link
 from iostrata.stitch import ENGINES, EVERY_DEVICE, METHODS, Units, image_name
-from iostrata.trace import ProcessNames, ThreadNames, Trace, file_names, inode_numbers
+from iostrata.trace import FileSystems, ProcessNames, ThreadNames, Trace, file_names, inode_numbers
 
 NO_FILE: Final = "unknown"
 
@@ -47,11 +47,29 @@ def names_of(
         "vm": _vms(trace, units.tgid[kept], cgroups),
         "vcpu_placement": _coded(placements.at(units.tid[kept], end_ns), placements.text),
         "file": _files(trace, units, kept),
-        "file_system": _coded(device, _or_all(facts.file_system_name)),
+        "file_system": _file_systems(trace, device, end_ns),
         "device": _coded(device, _or_all(lambda key: image_name(key) or facts.device_name(key))),
     }
     names = {column: labels for column, (labels, _) in found.items()}
     return names, {column: codes for column, (_, codes) in found.items()}
+
+
+def _file_systems(trace: Trace, device: Ints, end_ns: Ints) -> Coded:
+    """Of a number that was several file systems', which it was when the write ended."""
+    facts = trace.facts
+    labels, codes = _coded(device, _or_all(facts.file_system_name))
+    again = [key for key in distinct(device).tolist() if facts.is_used_again(key)]
+    if not again:
+        return labels, codes
+    rows = np.flatnonzero(np.isin(device, again))
+    types = FileSystems(trace.points["file_system"]).at(device[rows], end_ns[rows])
+    owner, place = coded(device[rows])
+    known, which = np.unique(types.astype(str), return_inverse=True)
+    codes[rows] = len(labels) + place * len(known) + which
+    named = [facts.file_system_name(key, kind) for key in owner.tolist() for kind in known.tolist()]
+    texts = [*labels, *named]
+    used, place = coded(codes.astype(np.int64))
+    return _same_texts([texts[code] for code in used.tolist()], place)
 
 
 def _files(trace: Trace, units: Units, kept: Ints) -> Coded:

@@ -259,7 +259,8 @@ def _unknown_file_systems(trace: Trace) -> Iterator[NotObserved]:
 
 def _strange(trace: Trace, keys: Collection[int], known: frozenset[str]) -> list[str]:
     """What no point is of, of all that some devices have on them."""
-    kinds = sorted({_type(trace.facts.file_system(key)) for key in keys} - known)
+    there = (kind for key in keys for kind in trace.facts.file_systems(key))
+    kinds = sorted({_type(kind) for kind in there} - known)
     return kinds + [f"what is mounted at {name}" for name in _unknown_mounts(trace, keys)]
 
 
@@ -340,7 +341,7 @@ def _unknown_mounts(trace: Trace, keys: Iterable[int]) -> Iterator[str]:
     """What was mounted later, or where the recorder does not see it, and is on no disk."""
     for key in keys if trace.facts.mounts else ():
         anonymous = key and not key >> MINOR_BITS
-        if not anonymous or trace.facts.file_system(key) != "unknown":
+        if not anonymous or trace.facts.file_systems(key):
             continue
         if not any(key in trace.points[point].values("dev") for point in SYNCS):
             yield trace.facts.device_name(key)
@@ -460,6 +461,7 @@ def _idle_layers(trace: Trace, path: Path) -> set[str]:
     Virtqueues split the way to a host that was recorded; without one there is no such way.
     """
     mounted = {_type(mount.file_system) for mount in trace.facts.mounts}
+    mounted.update(*trace.facts.met.values())
     disks = {block.name for block in trace.facts.blocks.values()}
     kinds = integers(trace.points["thread"]["kind"])
     hops = {each.hop for each in path.crossings if each.upper == trace.machine}

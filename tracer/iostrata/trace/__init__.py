@@ -8,6 +8,7 @@ from iostrata.trace.dump import dump
 from iostrata.trace.echo import ECHOES, Echo, echo_lines
 from iostrata.trace.fact_files import parse_mount
 from iostrata.trace.facts import IN_MEMORY, BlockDevice, CpuPlace, Facts, Mount
+from iostrata.trace.file_systems import FileSystems
 from iostrata.trace.files import (
     FACTS,
     METADATA,
@@ -37,10 +38,10 @@ from iostrata.trace.write import block_fact, with_fields, write_trace
 __all__ = [
     "ECHOES", "FACTS", "IN_MEMORY", "METADATA", "MOST_FACT_BYTES", "NO_ROOM", "OURS",
     "RECORDER_CPU", "UNKNOWN_POINT", "UNSEEN_CALLS", "BlockDevice", "Clock", "CpuPlace", "Echo",
-    "Exchange", "Extent", "Facts", "File", "FileNames", "Follower", "Mount", "Points",
-    "ProcessNames", "Pseudonyms", "ThreadNames", "Trace", "TscOffset", "block_fact", "by_script",
-    "count", "dump", "echo_lines", "file_names", "halted_ns", "halts_of", "inode_numbers",
-    "is_trace_file", "layout", "open_regular", "parse_mount", "read_small", "read_trace",
-    "realtime_of", "redact_trace", "suspended_ns", "untold_subvolumes", "with_fields",
+    "Exchange", "Extent", "Facts", "File", "FileNames", "FileSystems", "Follower", "Mount",
+    "Points", "ProcessNames", "Pseudonyms", "ThreadNames", "Trace", "TscOffset", "block_fact",
+    "by_script", "count", "dump", "echo_lines", "file_names", "halted_ns", "halts_of",
+    "inode_numbers", "is_trace_file", "layout", "open_regular", "parse_mount", "read_small",
+    "read_trace", "realtime_of", "redact_trace", "suspended_ns", "untold_subvolumes", "with_fields",
     "write_trace", "write_whole",
 ]  # fmt: skip

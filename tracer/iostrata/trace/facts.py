@@ -118,7 +118,8 @@ class Facts:
     there. ``cards``: the driver of each network card, by its interface. ``topology``: where each
     CPU lies that was online, by its number; empty: not recorded. ``passthrough``: as told when the
     recording began, and ended; so is ``affinity``, the CPUs (0-3,8) that each thread of a virtual
-    machine's process may run on, which is there twice where that changed.
+    machine's process may run on, which is there twice where that changed. ``met``: of each file
+    system's number the types that were met there, one after the other.
     """
 
     mounts: tuple[Mount, ...] = ()
@@ -140,6 +141,7 @@ class Facts:
     passthrough: tuple[Passthrough, ...] = ()
     topology: Mapping[int, CpuPlace] = field(default_factory=dict)
     affinity: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    met: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     def running_machines(self, pid: Ints) -> Ints:
         """Of some processes those that are known to run a virtual machine, 0 for all others."""
@@ -162,15 +164,19 @@ class Facts:
     def file_system(self, device_key: int) -> str:
         """``ext4``: what the superblock of this device is of; ``unknown`` if nobody mounted it, or
         there were several, one after the other."""
-        types = self._file_systems(device_key)
+        types = self.file_systems(device_key)
         return types[0] if len(types) == 1 else "unknown"
 
-    def file_system_name(self, device_key: int) -> str:
-        """``ext4``; ``ext4 or xfs``, where both were there; where an overlay writes to, too:
-        ``overlay (ext4)``."""
-        kind = " or ".join(self._file_systems(device_key)) or "unknown"
+    def file_system_name(self, device_key: int, kind: str = "") -> str:
+        """``ext4``; ``ext4 or xfs``, where both were there and it is not said which; where an
+        overlay writes to, too: ``overlay (ext4)``."""
+        kind = kind or " or ".join(self.file_systems(device_key)) or "unknown"
         upper = self._written_by_overlay(device_key) if kind == "overlay" else []
         return f"{kind} ({self.file_system(upper[0])})" if upper else kind
+
+    def is_used_again(self, device_key: int) -> bool:
+        """Whether this number was that of file systems of several types, one after the other."""
+        return len(self.met.get(device_key, ())) > 1
 
     def is_in_memory(self, device_key: int) -> bool:
         """Whether what is written to that file system, or to the one that an overlay's changes go
@@ -181,10 +187,12 @@ class Facts:
             device_key = upper[0]
         return self.file_system(device_key) in IN_MEMORY
 
-    def _file_systems(self, device_key: int) -> list[str]:
-        """Their kinds: what was mounted when the recording began comes first."""
-        mounted = (mount.file_system for mount in self._mounts_of.get(device_key, ()))
-        return list(dict.fromkeys(mounted)) or ["overlay"] * (device_key in self.overlays)
+    def file_systems(self, device_key: int) -> list[str]:
+        """All that were there: what was mounted when the recording began comes first."""
+        kinds = [mount.file_system for mount in self._mounts_of.get(device_key, ())]
+        known = {kind.partition(".")[0] for kind in kinds}
+        kinds += [kind for kind in self.met.get(device_key, ()) if kind not in known]
+        return list(dict.fromkeys(kinds)) or ["overlay"] * (device_key in self.overlays)
 
     @cached_property
     def _mounts_of(self) -> dict[int, list[Mount]]:
@@ -250,7 +258,7 @@ class Facts:
         Of several mounts the one of the largest part; ``vdb:/wal/1`` where there is none, or more
         than one file system was, or ``overlay 0:39:/wal/1``.
         """
-        one = len(self._file_systems(device_key)) == 1
+        one = len(self.file_systems(device_key)) == 1
         mounts = self._mounts_of.get(device_key, []) if one else []
         for mount in sorted(mounts, key=lambda mount: len(mount.root)):
             root = mount.root.rstrip("/")

@@ -26,7 +26,8 @@ from iostrata.trace.times import Expected, time_fields
 from iostrata.trace.walk import Walk
 
 REMEMBERED: Final = (
-    "thread", "task", "file_name", "rpc_connection", "loss", "miss", "probe", "unseen",
+    "thread", "task", "file_name", "file_system", "rpc_connection", "loss", "miss", "probe",
+    "unseen",
 )  # fmt: skip
 """Points whose events are told once and matter ever after."""
 KEEP_SIZE_PUNCH_HOLE: Final = 0x01 | 0x02

@@ -141,6 +141,7 @@ POINTS: dict[str, int] = {
     "io_uring_cqe_overflow": 128,
     "io_uring_unlinked": 129,
     "sched_stopped": 130,
+    "file_system": 131,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -274,6 +275,7 @@ STRUCT_OF: dict[str, str] = {
     "io_uring_cqe_overflow": "overflow_event",
     "io_uring_unlinked": "uring_work_event",
     "sched_stopped": "stopped_event",
+    "file_system": "file_system_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -1102,6 +1104,14 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("since_ns", "<u8", 16),
         ("subject_tid", "<u4", 24),
         ("by", "<u4", 28),
+    ),
+    "file_system_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("dev", "<u4", 16),
+        ("type", "S28", 20),
     ),
 }
 

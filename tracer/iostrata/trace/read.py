@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from iostrata.crew import by_threads
@@ -19,6 +19,7 @@ from iostrata.foreign import shown
 from iostrata.trace import layout
 from iostrata.trace.fact_files import read_facts
 from iostrata.trace.facts import Facts
+from iostrata.trace.file_systems import FileSystems
 from iostrata.trace.files import read_small
 from iostrata.trace.losses import (
     Cut,
@@ -136,7 +137,7 @@ def assemble(
             *unread(metadata.env),
             *facts_damage,
         ),
-        facts=facts,
+        facts=replace(facts, met=FileSystems(points["file_system"]).met),
         begin_ns=begin_ns,
         end_ns=end_ns,
         event_count=sum(stream.event_count for stream in streams),

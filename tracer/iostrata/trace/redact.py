@@ -37,8 +37,8 @@ KEPT_ENV: Final = frozenset(
     {"iostrata_version", "kernel_release", "kernel_version", "architecture", "clocksource",
      "packets"}
 )  # fmt: skip
-# Of a BPF program's name, which is ours.
-KEPT_FIELDS: Final = frozenset({"program"})
+# A BPF program's name, which is ours, and a file system's type, which is the kernel's.
+KEPT_FIELDS: Final = frozenset({"program", "type"})
 # Of events: whose addresses there are, as two numbers each; and numbers made of addresses, of a
 # client's id and of a disk's.
 ENDS: Final = ("local", "remote")
