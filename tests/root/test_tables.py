@@ -63,16 +63,17 @@ for low in range(1000, 1000 + {SETS}):
     go(made, b"")
 go(made, b"x")
 """
-# More file systems than there are places, each of which is written to.
+# More file systems than there are places, each of which is written to; the first is the disk's.
 FILE_SYSTEMS = 1100
 WRITER = f"""
 import os
-for number in range(1, {FILE_SYSTEMS} + 1):
+for number in range({FILE_SYSTEMS} + 1):
     fd = os.open(f"{{number}}/file", os.O_WRONLY | os.O_CREAT | os.O_DSYNC)
     os.pwrite(fd, bytes(4096), 0)
 """
 MANY = f"""
 set -e
+mkdir 0
 for number in $(seq {FILE_SYSTEMS}); do
     mkdir $number
     mount -t tmpfs -o size=64k tmpfs $number
