@@ -44,7 +44,7 @@ ALLOWED: Final = {
     "script": FOUNDATION | {"trace"},
     "record": FOUNDATION | {"layers", "recording", "trace"},
     "analysis": STAGES | {"clock", "large", "recording"},
-    "shelf": FOUNDATION | {"analysis", "recording"},
+    "shelf": FOUNDATION | {"analysis", "recording", "trace"},
     "export": STAGES | {"analysis", "__version__"},
     "bench": STAGES | {"analysis", "recording", "report", "workload"},
     "workload": frozenset({"errors"}),

@@ -26,7 +26,9 @@ from iostrata.trace.fact_files import read_facts
 from iostrata.trace.files import is_trace_file
 from iostrata.trace.layout import EVENT_BYTES
 from iostrata.trace.metadata import parse
+from iostrata.trace.stream import Stream
 from iostrata.trace.stream_files import read_stream
+from tests.fuzz.frames import broken, framed
 from tests.fuzz.lawful import CONTROL, Unlawful
 from tests.fuzz.mutate import NUMBERS, TEXTS, Files, changed, write
 from tests.script.printed import printed
@@ -73,13 +75,39 @@ def stream(found: Found, random: Random, place: Path) -> str:
     name, data = _one([files], random, lambda name: "/cpu_" in name or name.endswith("/recorder"))
     uuid = _uuid(files[f"{name.rpartition('/')[0]}/metadata"])
     last = name.rpartition("/")[2]
-    read = read_stream(write({last: changed(name, data, random)}, place) / last, uuid)
+    return _lawful(read_stream(write({last: changed(name, data, random)}, place) / last, uuid))
+
+
+def _lawful(read: Stream) -> str:
     for slots in read.slots.values():
         if len(slots) and not 0 <= slots.min() <= slots.max() < read.slot_count:
             raise Unlawful("an event beside the file")
     if any(not -1 <= gap.begin_ns <= gap.end_ns for gap in read.gaps):
         raise Unlawful("a loss that ends before it begins")
     return "refused" if read.damage else "taken"
+
+
+def frame(found: Found, random: Random, place: Path) -> str:
+    """Whole ones hold what the file without them does, whatever that is; then others."""
+    files = random.choice(found)
+    name, data = _one([files], random, lambda name: "/cpu_" in name)
+    uuid = _uuid(files[f"{name.rpartition('/')[0]}/metadata"])
+    data = changed(name, data, random)
+    data = data[: len(data) // EVENT_BYTES * EVENT_BYTES]
+    frames = framed(data, random)
+    write(
+        {"cpu_0": data, "cpu_0.zst": b"".join(frames), "cpu_1.zst": broken(frames, random)}, place
+    )
+    plain, whole = (read_stream(place / name, uuid) for name in ("cpu_0", "cpu_0.zst"))
+    if _read(plain) != _read(whole):
+        raise Unlawful("frames are read as something else than what they hold")
+    return _lawful(read_stream(place / "cpu_1.zst", uuid))
+
+
+def _read(stream: Stream) -> object:
+    slots = {number: slots.tolist() for number, slots in stream.slots.items()}
+    data = bytes(stream.mapped or b"")
+    return slots, data, stream.gaps, [line.partition(": ")[2] for line in stream.damage]
 
 
 def sent(found: Found, random: Random, place: Path) -> str:
@@ -177,6 +205,7 @@ PARTS: Final[dict[str, tuple[Callable[[Found, Random, Path], str], int]]] = {
     "document": (document, 15),
     "stream": (stream, 13),
     "metadata": (metadata, 8),
+    "frame": (frame, 5),
     "script": (script, 4),
     "joined": (joined, 1),
 }

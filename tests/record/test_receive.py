@@ -36,6 +36,7 @@ def test_a_trace_arrives_as_it_was(tmp_path: Path) -> None:
         "recorder": b"",
         "cpu_0": bytes(range(256)) * 9000,
         "cpu_117": b"end\n",
+        "cpu_2.zst": b"\x28\xb5\x2f\xfd",
         "facts/mountinfo": b"1 2\n",
         "facts/exchange": b"",
     }
@@ -55,6 +56,7 @@ def test_a_trace_arrives_as_it_was(tmp_path: Path) -> None:
     [
         "../victim", "facts/../../victim", "/tmp/victim", "facts/a/b", "facts", ".", "", "cpu_",
         "cpu_1/../../x", "metadata\x00", "facts/X", "recorder ", "cpu_٣",
+        "cpu_.zst", "cpu_1.zst.x", "cpu_1.zs",
     ],
 )  # fmt: skip
 def test_no_other_name_is_written(tmp_path: Path, name: str) -> None:

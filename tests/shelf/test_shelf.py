@@ -31,6 +31,7 @@ from iostrata.recording import (
 )
 from iostrata.shelf import analysed, answered, answers, breakdowns, files
 from tests.test_crew import same
+from tests.trace.framed import framed_copy
 
 RECORDINGS = sorted(
     path.parent
@@ -415,6 +416,14 @@ def test_what_another_version_kept_is_replaced(recording: Recording) -> None:
         file.write_bytes(magic[:-2] + b"0\n" + now[file][len(magic) :])
     assert summed_up(recording) == expected
     assert {file: file.read_bytes() for file in kept} == now
+
+
+def test_of_one_with_frames_it_is_known_how_large_it_is_without(tmp_path: Path) -> None:
+    """About: by that it is chosen what is kept, and how many are analysed at once."""
+    (plain,) = (path for path in RECORDINGS if path.name == "four_methods")
+    framed = framed_copy(plain, tmp_path / "framed")
+    sizes = [files.bytes_of(open_recording(path)) for path in (plain, framed)]
+    assert 0.7 < sizes[1] / sizes[0] < 1.4
 
 
 @pytest.mark.usefixtures("large")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from iostrata.trace.packet import HEAD
@@ -21,9 +21,14 @@ def packets(file: Path) -> Iterator[tuple[int, bytes]]:
 
 
 class Growing:
-    """``source``: a machine's directory; ``directory`` gets its packets as time goes on."""
+    """``source``: a machine's directory; ``directory`` gets its packets as time goes on.
 
-    def __init__(self, source: Path, directory: Path) -> None:
+    ``frame``: what is written of a CPU's packet instead of it, to the file of frames.
+    """
+
+    def __init__(
+        self, source: Path, directory: Path, frame: Callable[[bytes], bytes] | None = None
+    ) -> None:
         directory.mkdir()
         shutil.copy(source / "metadata", directory)
         if (source / "facts").is_dir():
@@ -34,6 +39,9 @@ class Growing:
             for file in source.iterdir()
             if file.is_file() and file.name != "metadata"
         }
+        for name in [name for name in self._left if frame and name.startswith("cpu_")]:
+            assert frame
+            self._left[f"{name}.zst"] = [(end, frame(one)) for end, one in self._left.pop(name)]
         ends = [end for left in self._left.values() for end, _ in left]
         self.begin_ns, self.end_ns = min(ends), max(ends)
 

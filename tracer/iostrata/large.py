@@ -109,8 +109,13 @@ def in_memory(most: int = WINDOW_BYTES) -> Iterator[None]:
         large.most_in_memory = before
 
 
+def large_place() -> str:
+    """The directory of what is large."""
+    return os.environ.get("TMPDIR") or DIRECTORY
+
+
 def _told(library: ctypes.CDLL, least: int, most: int) -> tuple[Large, Handler, object]:
-    place = os.environ.get("TMPDIR") or DIRECTORY
+    place = large_place()
     table = ctypes.cast(
         _pointer(import_module(NUMPY)._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p)
     )

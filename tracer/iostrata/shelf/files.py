@@ -23,6 +23,7 @@ import iostrata
 from iostrata import native
 from iostrata.model import Op
 from iostrata.recording import Recording
+from iostrata.trace import TYPICAL_TIMES, is_framed
 
 LARGE_BYTES: Final = 32 << 20
 """What is smaller is analysed about as soon as it is looked up."""
@@ -52,12 +53,15 @@ def key_of(recording: Recording, op: Op) -> bytes:
 
 
 def bytes_of(recording: Recording) -> int:
-    """How large its files are together."""
+    """How large its files are together, without frames."""
     return _bytes(_all_of(recording))
 
 
 def _bytes(files: dict[str, os.stat_result]) -> int:
-    return sum(found.st_size for found in files.values())
+    """As many as they have without frames."""
+    return sum(
+        found.st_size * (TYPICAL_TIMES if is_framed(name) else 1) for name, found in files.items()
+    )
 
 
 def _all_of(recording: Recording) -> dict[str, os.stat_result]:

@@ -18,7 +18,7 @@ from typing import BinaryIO, Final
 METADATA: Final = "metadata"
 FACTS: Final = "facts"
 FACT: Final = re.compile(r"[a-z][a-z_]{0,31}", re.ASCII)
-FILE: Final = re.compile(r"metadata|recorder|cpu_[0-9]{1,5}", re.ASCII)
+FILE: Final = re.compile(r"metadata|recorder|cpu_[0-9]{1,5}(?:\.zst)?", re.ASCII)
 # In the head of the metadata of each.
 OURS: Final = b"iostrata_format"
 # Many times of what a machine with thousands of mounts and processes has.

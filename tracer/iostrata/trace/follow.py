@@ -17,11 +17,13 @@ import numpy as np
 
 from iostrata.columns import distinct
 from iostrata.errors import RecordingError
+from iostrata.trace.frames import Packets, is_framed
 from iostrata.trace.layout import EVENT_BYTES
 from iostrata.trace.metadata import Metadata
 from iostrata.trace.packet import EVENT_BITS, HEAD, HEAD_BITS, HEAD_BYTES, MAGIC, Packet
 from iostrata.trace.read import Trace, assemble, read_metadata, stream_order
 from iostrata.trace.stream import UNKNOWN_CPU, Stream, stream_cpu
+from iostrata.trace.stream_files import read_once, stream_file
 from iostrata.trace.times import Expected, time_fields
 from iostrata.trace.walk import Walk
 
@@ -43,19 +45,22 @@ class Tail:
     """The last packets of one stream file, by their places in it.
 
     ``before``: the packet before the first of ``packets``. ``known``: where in the file the packets
-    end.
+    end. ``framed``: what was made of the file, which is read instead of it; None: it has no frames.
     """
 
     path: Path
     uuid: bytes
     fd: int
     expected: Expected
+    framed: Packets | None = None
     packets: list[Packet] = field(default_factory=list)
     before: Packet | None = None
     known: int = 0
 
     def grow(self) -> list[Packet]:
         """Takes up what was written since; the new packets."""
+        if self.framed:
+            self.framed.take(stream_file(self.path), grows=True)
         first, size_bytes = len(self.packets), os.fstat(self.fd).st_size
         while (packet := self._next(size_bytes)) is not None:
             self.packets.append(packet)
@@ -86,6 +91,11 @@ class Tail:
     def events(self, packet: Packet) -> bytes:
         """Those of a packet."""
         return os.pread(self.fd, packet.count * EVENT_BYTES, packet.first_slot * EVENT_BYTES)
+
+    def close(self) -> None:
+        os.close(self.fd)
+        if self.framed:
+            self.framed.close()
 
     def _begin(self) -> int:
         return self.before.end if self.before else 0
@@ -148,7 +158,7 @@ class Follower:
 
     def close(self) -> None:
         for tail in self._tails.values():
-            os.close(tail.fd)
+            tail.close()
         self._tails.clear()
 
     def snapshot(self, span_ns: int, most_events: int) -> Snapshot | None:
@@ -190,15 +200,19 @@ class Follower:
         return round(found)
 
     def _grow(self) -> None:
-        for path in sorted(self._directory.iterdir(), key=stream_order):
+        for path in read_once(sorted(self._directory.iterdir(), key=stream_order))[0]:
             if stream_cpu(path.name) is None:
                 continue
             if path.name not in self._tails:
-                fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-                self._tails[path.name] = Tail(path, self._metadata.uuid, fd, self._expected)
+                self._tails[path.name] = self._tail(path)
             tail = self._tails[path.name]
             for packet in tail.grow():
                 self._remember(tail.events(packet))
+
+    def _tail(self, path: Path) -> Tail:
+        framed = Packets(path) if is_framed(path.name) else None
+        fd = os.dup(framed.fd) if framed else os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        return Tail(path, self._metadata.uuid, fd, self._expected, framed)
 
     def _remember(self, data: bytes) -> None:
         events = np.frombuffer(data, f"V{EVENT_BYTES}")

@@ -46,7 +46,7 @@ from iostrata.trace.stream import (
     Stream,
     stream_cpu,
 )
-from iostrata.trace.stream_files import first_time, read_stream
+from iostrata.trace.stream_files import first_time, read_once, read_stream
 from iostrata.trace.times import Expected, devices, time_fields
 
 
@@ -184,12 +184,14 @@ def read_streams(
     grows: bool = True,
 ) -> tuple[list[Stream], list[str]]:
     """Every stream of the directory, the CPUs' in order, then the recorder's."""
-    streams, damage = [], []
-    paths = [
-        path
-        for path in sorted(directory.iterdir(), key=stream_order)
-        if path.name != "metadata" and not path.name.startswith(".") and not path.is_dir()
-    ]
+    streams: list[Stream] = []
+    paths, damage = read_once(
+        [
+            path
+            for path in sorted(directory.iterdir(), key=stream_order)
+            if path.name != "metadata" and not path.name.startswith(".") and not path.is_dir()
+        ]
+    )
     expected = expected_of(paths, metadata)
 
     def read(path: Path) -> Stream | OSError:

@@ -11,7 +11,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,14 @@ from iostrata.trace import fact_files as fact
 from iostrata.trace.echo import ECHOES
 from iostrata.trace.facts import device_numbers, unescape
 from iostrata.trace.files import FACTS, METADATA
+from iostrata.trace.frames import frame_of, is_framed
 from iostrata.trace.layout import EVENT_BYTES
 from iostrata.trace.metadata import EVENT_HEADER, Metadata, render
 from iostrata.trace.packet import CRC_AT, HEAD, HEAD_BYTES, HEAD_SLOTS, Data, Packet
 from iostrata.trace.pseudonyms import Pseudonyms
 from iostrata.trace.read import read_metadata
 from iostrata.trace.stream import stream_cpu
-from iostrata.trace.stream_files import good_packets, stream_data
+from iostrata.trace.stream_files import good_packets, read_once, stream_data
 
 Dtypes = Mapping[int, np.dtype[np.void]]
 Rename = Callable[[bytes], bytes]
@@ -58,10 +59,11 @@ def redact_trace(source: Path, target: Path, names: Pseudonyms) -> None:
     env = {key: _word(key, value, names) for key, value in metadata.env.items()}
     text = render(metadata.points, metadata.dtypes, env, metadata.clock, metadata.uuid)
     (target / METADATA).write_text(text)
-    for path in sorted(source.iterdir()):
-        if stream_cpu(path.name) is not None and path.is_file():
+    for path in read_once([path for path in sorted(source.iterdir()) if path.is_file()])[0]:
+        if stream_cpu(path.name) is not None:
+            made = _stream(stream_data(path), metadata, names)
             with (target / path.name).open("wb") as file:
-                _write_stream(file, stream_data(path), metadata, names)
+                file.writelines(map(frame_of, made) if is_framed(path.name) else made)
     if (source / FACTS).is_dir():
         _redact_facts(source / FACTS, target / FACTS, names)
 
@@ -76,7 +78,7 @@ def _word(key: str, value: str | int, names: Pseudonyms) -> str | int:
     return names.boot(value) if key == "boot_id" else "redacted"
 
 
-def _write_stream(file: BinaryIO, data: Data, metadata: Metadata, names: Pseudonyms) -> None:
+def _stream(data: Data, metadata: Metadata, names: Pseudonyms) -> Iterator[bytes]:
     """A good packet anew; as many zeros as there is of anything else."""
     dtypes = {
         number: metadata.dtypes[name]
@@ -86,15 +88,16 @@ def _write_stream(file: BinaryIO, data: Data, metadata: Metadata, names: Pseudon
     at = 0
     for packet in good_packets(data, metadata.uuid):
         begin = (packet.first_slot - HEAD_SLOTS) * EVENT_BYTES
-        _write_zeros(file, begin - at)
-        file.write(_packet(data, begin, packet, dtypes, names))
+        yield from _zeros(begin - at)
+        yield _packet(data, begin, packet, dtypes, names)
         at = packet.end
-    _write_zeros(file, len(data) - at)
+    yield from _zeros(len(data) - at)
 
 
-def _write_zeros(file: BinaryIO, count: int) -> None:
+def _zeros(count: int) -> Iterator[bytes]:
     while count > 0:
-        count -= file.write(ZEROS[:count])
+        yield ZEROS[:count]
+        count -= len(ZEROS)
 
 
 def _packet(data: Data, begin: int, packet: Packet, dtypes: Dtypes, names: Pseudonyms) -> bytes:

@@ -165,5 +165,5 @@ def stream_cpu(name: str) -> int | None:
     """The CPU that a stream file's name stands for; None if it is no stream's name."""
     if name == RECORDER_STREAM:
         return RECORDER_CPU
-    match = re.fullmatch(r"cpu_(\d+)", name)
+    match = re.fullmatch(r"cpu_(\d+)(?:\.zst)?", name)
     return int(match[1]) if match else None

@@ -9,7 +9,7 @@ and UUID. A file that is still being written is followed by its tail, in memory
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final
 
@@ -58,7 +58,8 @@ LOWEST: Final = 256
 class Walk:
     """From packet to packet through one file, indexing a span of events at a time.
 
-    ``before``: the packet before the first of ``data``, which is a file's tail then.
+    ``before``: the packet before the first of ``data``, which is a file's tail then. ``broken``:
+    where it is known that there is no packet, and why.
     """
 
     def __init__(
@@ -68,10 +69,12 @@ class Walk:
         uuid: bytes,
         before: Packet | None = None,
         expected: Expected = ANYTHING,
+        broken: Mapping[int, str] | None = None,
     ) -> None:
         self._stream = stream
         self._before = before
         self._expected = expected
+        self._broken = broken or {}
         self._data = data
         self._uuid = uuid
         self._mark = struct.pack("<I16s", MAGIC, uuid)
@@ -145,6 +148,8 @@ class Walk:
 
     def _packet(self, at: int) -> Packet | str:
         """The packet at a place in the file, or why there is none."""
+        if at in self._broken:
+            return self._broken[at]
         left = len(self._data) - at
         if left < HEAD_BYTES:
             return f"truncated: {left} bytes where a packet's head belongs"
