@@ -19,7 +19,12 @@ static bool is_made_of(const char *text, const char *letters)
 
 static bool is_stream(const char *name)
 {
-	return !strncmp(name, "cpu_", 4) && is_made_of(name + 4, "0123456789");
+	const char *number = name + 4, *rest;
+
+	if (strncmp(name, "cpu_", 4))
+		return false;
+	rest = number + strspn(number, "0123456789");
+	return rest != number && (!*rest || !strcmp(rest, ".zst"));
 }
 
 static bool is_fact(const char *name)

@@ -14,15 +14,15 @@
 _Static_assert(sizeof(struct packet_head) == 128, "a packet's head is 128 bytes");
 _Static_assert(__BYTE_ORDER == __LITTLE_ENDIAN, "events are written as they are");
 
-int stream_open(struct stream *stream, int directory_fd, uint32_t cpu)
+int stream_open(struct stream *stream, int directory_fd, uint32_t cpu, bool compressed)
 {
 	char name[32];
 
-	*stream = (struct stream){ .fd = -1, .cpu = cpu };
+	*stream = (struct stream){ .fd = -1, .cpu = cpu, .compressed = compressed };
 	if (cpu == RECORDER_CPU)
 		snprintf(name, sizeof(name), "recorder");
 	else
-		snprintf(name, sizeof(name), "cpu_%u", cpu);
+		snprintf(name, sizeof(name), "cpu_%u%s", cpu, compressed ? ".zst" : "");
 	stream->packet = writer_packet();
 	if (!stream->packet)
 		return -ENOMEM;
@@ -81,6 +81,7 @@ static void fill_head(const struct stream *stream, const struct metadata *metada
 			until_ns = end_ns;
 	}
 	packet->fd = stream->fd;
+	packet->compressed = stream->compressed;
 	packet->size = size;
 	packet->head = (struct packet_head){
 		.magic = PACKET_MAGIC,

@@ -57,6 +57,7 @@ struct options {
 	bool why;
 	bool who;
 	bool no_names;
+	bool compress;
 	unsigned int reads; /* enum reads_recorded */
 	unsigned short ports[MAX_PORTS];
 	unsigned int port_count;
@@ -282,6 +283,12 @@ int metadata_write(struct metadata *metadata, const struct btf *btf, int directo
 /* checksum.c */
 uint32_t checksum(const uint8_t *bytes, size_t size);
 
+/* frame.c: packets as frames, one at a time */
+int frame_begin(void);
+/* How long the frame is that is made of so many bytes; theirs is its place until the next one. */
+ssize_t frame_make(const uint8_t **bytes, size_t size);
+void frame_end(void);
+
 /* writer.c */
 #define PACKET_EVENTS 4096
 
@@ -303,13 +310,14 @@ struct packet_head {
 struct packet {
 	struct packet *next;
 	int fd;
-	size_t size; /* of the head and the events */
+	bool compressed; /* to be written as a frame */
+	size_t size;     /* of the head and the events */
 	uint8_t padding[40];
 	struct packet_head head;
 	union event events[PACKET_EVENTS];
 };
 
-int writer_start(void);
+int writer_start(bool compress);
 /* A packet to be filled, and to be freed or pushed; NULL: no memory. */
 struct packet *writer_packet(void);
 /* Queues a packet; -errno of an earlier one that could not be written. */
@@ -320,6 +328,7 @@ int writer_finish(void);
 /* packet.c */
 struct stream {
 	int fd;
+	bool compressed;
 	uint32_t cpu;
 	struct packet *packet; /* being filled, sorted by time */
 	unsigned int count;
@@ -330,7 +339,7 @@ struct stream {
 	uint64_t lost, lost_ns;
 };
 
-int stream_open(struct stream *stream, int directory_fd, uint32_t cpu);
+int stream_open(struct stream *stream, int directory_fd, uint32_t cpu, bool compressed);
 void stream_close(struct stream *stream);
 bool stream_full(const struct stream *stream);
 uint64_t stream_settled_ns(const struct stream *stream);

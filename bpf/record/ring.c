@@ -93,11 +93,12 @@ int rings_open(struct rings *rings, struct iostrata *skeleton, const struct meta
 	for (unsigned int cpu = 0; cpu < cpus; cpu++)
 		rings->streams[cpu].fd = -1;
 	for (unsigned int cpu = 0; cpu < cpus; cpu++) {
-		error = stream_open(&rings->streams[cpu], directory_fd, cpu);
+		error = stream_open(&rings->streams[cpu], directory_fd, cpu,
+				    metadata->options->compress);
 		if (error)
 			return error;
 	}
-	error = stream_open(&rings->recorder, directory_fd, RECORDER_CPU);
+	error = stream_open(&rings->recorder, directory_fd, RECORDER_CPU, false);
 	return error ? error : map_slots(rings);
 }
 

@@ -29,7 +29,7 @@ int trace_begin(struct session *session)
 
 	session->metadata.options = &session->options;
 	session->metadata.offset_ns = realtime_offset_ns();
-	error = writer_start();
+	error = writer_start(session->options.compress);
 	if (error)
 		return error;
 	if (getrandom(session->metadata.uuid, sizeof(session->metadata.uuid), 0) < 0)

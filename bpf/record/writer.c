@@ -50,11 +50,17 @@ static int write_all(int fd, const uint8_t *bytes, size_t size)
 /* A packet that did not fit is taken back, so that the file ends with a whole one. */
 static int write_packet(struct packet *packet)
 {
+	const uint8_t *bytes = (const uint8_t *)&packet->head;
 	off_t begin = lseek(packet->fd, 0, SEEK_CUR);
+	ssize_t size = packet->size;
 	int error;
 
-	packet->head.crc32 = checksum((const uint8_t *)&packet->head, packet->size);
-	error = write_all(packet->fd, (const uint8_t *)&packet->head, packet->size);
+	packet->head.crc32 = checksum(bytes, size);
+	if (packet->compressed)
+		size = frame_make(&bytes, size);
+	if (size < 0)
+		return size;
+	error = write_all(packet->fd, bytes, size);
 	if (error && ftruncate(packet->fd, begin))
 		warn("a stream file ends with a broken packet");
 	return error;
@@ -95,10 +101,12 @@ static void *run(void *argument)
 	return argument;
 }
 
-int writer_start(void)
+int writer_start(bool compress)
 {
-	int error = -pthread_create(&writer.thread, NULL, run, NULL);
+	int error = compress ? frame_begin() : 0;
 
+	if (!error)
+		error = -pthread_create(&writer.thread, NULL, run, NULL);
 	writer.running = !error;
 	return error;
 }
@@ -145,6 +153,7 @@ int writer_finish(void)
 	pthread_mutex_unlock(&writer.lock);
 	pthread_join(writer.thread, NULL);
 	writer.running = false;
+	frame_end();
 	while (writer.spare) {
 		struct packet *packet = writer.spare;
 

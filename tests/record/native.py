@@ -38,6 +38,6 @@ def compiled(directory: Path, name: str, *parts: str) -> Program:
     path = directory / name
     sources = [PROGRAMS / f"{name}.c", *(BPF / "record" / f"{part}.c" for part in parts)]
     places = [f"-I{place}" for place in (BPF, BPF / "build", BPF / "record")]
-    words = ["cc", *FLAGS, *places, "-o", path, *sources, "-lz", "-lpthread"]
+    words = ["cc", *FLAGS, *places, "-o", path, *sources, "-lz", "-lzstd", "-lpthread"]
     subprocess.run([str(word) for word in words], check=True)
     return Program(path)

@@ -18,7 +18,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Program:
 
 def trace(directory: Path) -> Path:
     (directory / "facts").mkdir(parents=True)
-    for name in ("recorder", "cpu_0", "facts/block", "facts/any"):
+    for name in ("recorder", "cpu_0", "cpu_1.zst", "facts/block", "facts/any"):
         (directory / name).write_text(name)
     return ours(directory)
 
@@ -62,7 +62,16 @@ def test_a_pipe_is_not_waited_for(output: Program, tmp_path: Path) -> None:
 
 def test_what_no_recorder_writes_stays_beside_it(output: Program, tmp_path: Path) -> None:
     mine = trace(tmp_path / "mine")
-    foreign = {"cpu_notes", "cpu_", "facts/Thesis", "facts/thesis.tex"}
+    foreign = {
+        "cpu_notes",
+        "cpu_",
+        "cpu_.zst",
+        "cpu_1.zst.bak",
+        "cpu_1z",
+        "recorder.zst",
+        "facts/Thesis",
+        "facts/thesis.tex",
+    }
     for name in foreign:
         (mine / name).touch()
     assert output.run(mine).returncode == 0

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from iostrata.trace import layout
+from iostrata.trace.frames import contents
+from iostrata.trace.packet import HEAD
 from iostrata.trace.stream_files import read_stream
 from tests.record.native import Program, compiled
+from tests.trace.framed import zstd
 
 UUID = bytes(16)
 PACKET_EVENTS = 4096
@@ -17,7 +20,8 @@ PACKET_EVENTS = 4096
 
 @pytest.fixture(scope="module")
 def ring(tmp_path_factory: pytest.TempPathFactory) -> Program:
-    return compiled(tmp_path_factory.mktemp("ring"), "ring", "ring", "packet", "writer", "checksum")
+    parts = ("ring", "packet", "writer", "frame", "checksum")
+    return compiled(tmp_path_factory.mktemp("ring"), "ring", *parts)
 
 
 def test_an_event_that_is_late_is_waited_for(ring: Program, tmp_path: Path) -> None:
@@ -71,6 +75,33 @@ def test_an_interrupt_at_the_end_of_a_packet_does_not_break_the_order(
     stream = read_stream(tmp_path / "cpu_1", UUID)
     assert stream.damage == []
     assert tids(tmp_path)[-18:-14] == [*(PACKET_EVENTS + n for n in (-2, 0, -1, 1))]
+
+
+def test_compressed_packets_are_the_same_packets(ring: Program, tmp_path: Path) -> None:
+    """A full one, one with a loss, one of a few; each a frame with its size and a checksum."""
+    laps = [word for begin in range(0, PACKET_EVENTS + 16, 16) for word in
+            ("take 16", *(f"put {n}" for n in range(begin, begin + 16)), "drain")]  # fmt: skip
+    lost = ["take 3", f"put {PACKET_EVENTS + 17}", "drain", "wait 3000", "drain", "finish"]
+    for name, first in (("plain", []), ("framed", ["compress"])):
+        (tmp_path / name).mkdir()
+        assert ring.run(tmp_path / name, *first, *laps, *lost).returncode == 0
+    plain = (tmp_path / "plain" / "cpu_1").read_bytes()
+    framed = (tmp_path / "framed" / "cpu_1.zst").read_bytes()
+    ends, found = zip(*contents(framed), strict=True)
+    assert b"".join(found) == plain
+    assert [len(packet) for packet in found] == [
+        HEAD.unpack_from(packet)[6] // 8 for packet in found
+    ]
+    assert len(found) > 1
+    begins = [0, *ends[:-1]]
+    assert [zstd().get_frame_info(framed[at:]).decompressed_size for at in begins] == [
+        len(packet) for packet in found
+    ]
+    # The third bit of a frame's descriptor: there is a checksum.
+    assert all(framed[at + 4] & 0b100 for at in begins)
+    assert len(framed) < len(plain) / 4
+    assert not (tmp_path / "framed" / "cpu_1").exists()
+    assert (tmp_path / "framed" / "recorder").exists()
 
 
 def tids(directory: Path) -> list[int]:

@@ -113,6 +113,7 @@ int main(int argc, char **argv)
 	static struct rings rings = { .metadata = &metadata,
 				      .cpu_count = CPUS,
 				      .slot_count = SLOTS };
+	bool compress = argc > 2 && !strcmp(argv[2], "compress");
 	int directory = open(argv[1], O_RDONLY | O_DIRECTORY);
 
 	skeleton.bss = calloc(1, sizeof(*skeleton.bss));
@@ -121,9 +122,9 @@ int main(int argc, char **argv)
 	rings.streams = calloc(CPUS, sizeof(*rings.streams));
 	rings.stuck = calloc(CPUS, sizeof(*rings.stuck));
 	for (unsigned int cpu = 0; cpu < CPUS; cpu++)
-		stream_open(&rings.streams[cpu], directory, cpu);
-	stream_open(&rings.recorder, directory, RECORDER_CPU);
-	writer_start();
+		stream_open(&rings.streams[cpu], directory, cpu, compress);
+	stream_open(&rings.recorder, directory, RECORDER_CPU, false);
+	writer_start(compress);
 	for (int at = 2; at < argc; at++) {
 		char name[16];
 		unsigned int number = 0;
