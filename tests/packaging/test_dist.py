@@ -158,8 +158,9 @@ def test_what_is_in_it_is_told(name: str) -> None:
     parts = {part["name"]: part["version"] for part in json.loads(text)["components"]}
     if name != "recorder":
         assert {"iostrata", "msgspec", "numpy", "typer"} <= set(parts)
+        assert "backports-zstd" in {part.replace(".", "-") for part in parts}
         return
-    ours = {"libbpf-dev", "libelf-dev", "zlib1g-dev", "libc6-dev"}
+    ours = {"libbpf-dev", "libelf-dev", "libzstd-dev", "zlib1g-dev", "libc6-dev"}
     said = run("dpkg-query", "--show", "--showformat=${Package} ${Version}\n", *ours)
     assert dict(line.split() for line in said.splitlines()).items() <= parts.items()
 

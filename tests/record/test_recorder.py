@@ -149,11 +149,12 @@ def test_a_recorder_that_does_not_end_is_ended(
 def test_arguments() -> None:
     target = Target((1, 2), ("db",), ("/system.slice",), ("/dev/vda",), True)
     request = Request(
-        Path("d"), ("cmd", "-x"), target, detail=True, stats=True, duration_s=1.5, buffer_kib=64
-    )
+        Path("d"), ("cmd", "-x"), target, detail=True, compress=True, stats=True, duration_s=1.5,
+        buffer_kib=64,
+    )  # fmt: skip
     assert " ".join(recorder.arguments(request)) == (
         "-o d --pid 1 --pid 2 --comm db --cgroup /system.slice"
-        " --device /dev/vda --all --detail --stats --buffer 64 --duration 1.5 -- cmd -x"
+        " --device /dev/vda --all --detail --compress --stats --buffer 64 --duration 1.5 -- cmd -x"
     )
 
 

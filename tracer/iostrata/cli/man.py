@@ -22,6 +22,7 @@ PLAIN_TYPE: Final = re.compile(r" <(path|list\[\w+\]|str)>$")
 FILES: Final = (
     ("recording.json", "What was recorded: machines, command, its exit status."),
     ("MACHINE/metadata, cpu_*, recorder", "One machine's trace, CTF 1.8; babeltrace2 reads it."),
+    ("MACHINE/cpu_*.zst", "The same of each CPU, with --compress: zstd -d makes it what cpu_* is."),
     ("MACHINE/facts/", "Mounts and block devices of that machine, as they were."),
     ("~/.cache/iostrata/", "What the lab has fetched, and the recordings of each run, for a week."),
 )

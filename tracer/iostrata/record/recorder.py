@@ -76,6 +76,7 @@ class Request:
     why: bool = False
     who: bool = False
     names: bool = True
+    compress: bool = False
     stats: bool = False
     duration_s: float = 0
     buffer_kib: int = 0
@@ -207,6 +208,7 @@ def arguments(request: Request) -> list[str]:
     words += ["--why"] if request.why else []
     words += ["--who"] if request.who else []
     words += [] if request.names else ["--no-names"]
+    words += ["--compress"] if request.compress else []
     words += [] if request.op == "sync" else ["--op", request.op]
     words += _repeated("--packets", request.packets)
     words += ["--stats"] if request.stats else []
