@@ -79,6 +79,20 @@ def test_a_guest_by_ssh_and_this_machine(disk: Path, sshd: Sshd) -> None:
     assert sshd.recorders() == {}
 
 
+def test_they_send_frames(disk: Path, sshd: Sshd) -> None:
+    program = f"import os; os.chdir({str(disk)!r})\n{writer('fdatasync')[-1]}"
+    done = iostrata(*BOTH, "--compress", "--", *writer("fdatasync")[:-1], program, cwd=disk)
+    assert done.returncode == 0, done.stderr
+    for name in ("guest", "server"):
+        streams = [path.name for path in (disk / "out" / name).glob("cpu_*")]
+        assert streams
+        assert all(stream.endswith(".zst") for stream in streams)
+    guest = iostrata("replay", "out/guest", "--json", "-", cwd=disk)
+    good(guest.returncode, guest.stderr)
+    assert found(json.loads(guest.stdout)) == WRITES
+    assert sshd.recorders() == {}
+
+
 def test_a_connection_that_breaks_midway(disk: Path, sshd: Sshd) -> None:
     command = [*IOSTRATA, "record", "-o", "out", "--machine", "guest=local"]
     command += ["--machine", "server=ssh:near", "--", *writer("fdatasync", 1000, 0.002)]

@@ -44,6 +44,7 @@ def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["--probes"], 0),
         (["-o", "t", "--why", "--who", "--detail", "--stats", "--", *WRITES], 0),
         (["-o", "t", "--force", "--ringbuf", "--no-names", "--buffer", "4", "--", *WRITES], 0),
+        (["-o", "t", "--force", "--compress", "--", *WRITES], 0),
         (["-o", "t", "--force", "--path", "--device", "1:1", "--duration", "1.2"], 0),
         (["-o", "t", "--force", "--comm", "x" * 300, "--cgroup", "/", "--duration", "0.1"], 0),
         (["-o", "t"], 125),
