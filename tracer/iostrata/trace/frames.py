@@ -8,6 +8,7 @@ says of itself. What is damaged costs itself, and the next frame is found by its
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -139,7 +140,7 @@ class Packets:
 
     def take(self, data: Data, *, grows: bool = False) -> None:
         """What of ``data``, all of the file, was not taken yet. ``grows``: a frame whose end is
-        missing may be whole the next time. Errors: RecordingError, there is no room.
+        missing may be whole the next time. Errors: RecordingError, they cannot be kept.
         """
         for end, content in contents(data, self._taken):
             if isinstance(content, str):
@@ -165,13 +166,14 @@ class Packets:
             room, taken_bytes = os.fstatvfs(self.fd), os.fstat(self.fd).st_blocks * BLOCK_BYTES
             # As much is left as this takes; of memory it is not told how much there is.
             if room.f_blocks and room.f_bavail * room.f_frsize < taken_bytes + len(content):
-                raise OSError
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             while view:
                 view = view[os.write(self.fd, view) :]
         except OSError as error:
             raise RecordingError(
-                f"there is no room in {self._place} for the packets of {shown(str(self._path))}",
-                "set TMPDIR to a directory with more of it",
+                f"the packets of {shown(str(self._path))} cannot be kept in {self._place}: "
+                f"{error.strerror}",
+                "set TMPDIR to a directory that has room for seven times the recording, and more",
             ) from error
         self.size += len(content)
 
