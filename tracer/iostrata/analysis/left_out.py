@@ -25,12 +25,14 @@ from iostrata.stitch import (
     Transfers,
     Units,
     commits_of,
+    reach_of,
 )
 from iostrata.trace import IN_MEMORY as MEMORY_ONLY
 from iostrata.trace import FileSystems, Trace
 
 FAILED = "the call failed"
 LOST = "events lost meanwhile"
+BESIDE = "beside a loss"
 FOR_OTHERS = "made by who serves others, for none of these"
 OTHER_THREADS = "by other threads of the daemon, tied to none"
 ROOM = "room made in an image (fallocate)"
@@ -41,6 +43,7 @@ WHAT_TO_DO: Final = {
     FAILED: "strace -f, or the program's own messages, say why its calls failed",
     IN_MEMORY: "write to a directory on a disk: findmnt -T DIRECTORY tells what one is on",
     LOST: "record again, with a larger --buffer",
+    BESIDE: "record again, with a larger --buffer",
     FOR_OTHERS: "record whom they serve, too",
     RUNNING: "record until they end; iostrata dump has them, and since when, as syscall_cut",
     HANGING: "iostrata dump has whose as syscall_cut; /proc/TID/stack says what one waits for",
@@ -77,6 +80,7 @@ def left_out_of(
     reasons: dict[str, NDArray[np.bool_]] = {
         FAILED: units.failed,
         LOST: touched,
+        BESIDE: _beside_losses(graph, trace, units.begin_ns, units.end_ns),
         BEGUN: begun,
     }
     if durable:
@@ -136,6 +140,16 @@ def _touched(graph: Graph, trace: Trace, begin_ns: Ints, end_ns: Ints) -> NDArra
     for one, begin, end in below(graph, trace, begin_ns, end_ns, widened=True):
         touched |= one.losses.touch(_since(one, begin) if len(one.losses) else begin, end)
     return touched
+
+
+def _beside_losses(graph: Graph, trace: Trace, begin_ns: Ints, end_ns: Ints) -> NDArray[np.bool_]:
+    """Which of the given times are within the reach of a loss on this machine, or on one below."""
+    reached = np.zeros(len(begin_ns), np.bool_)
+    for one, begin, end in below(graph, trace, begin_ns, end_ns, widened=True):
+        if len(one.losses):
+            reach = reach_of(one)
+            reached |= meets(_since(one, begin), end, reach.begins - 1, reach.ends + 1)
+    return reached
 
 
 def sides_of(graph: Graph, trace: Trace, pieces: Pieces) -> Ints | None:

@@ -42,6 +42,7 @@ from iostrata.stitch.osd import (
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.pages import FURTHER, OF_FILE, SERVED
 from iostrata.stitch.people import told
+from iostrata.stitch.reaching import reach_of
 from iostrata.stitch.reads import (
     OPEN_OF_DEVICE,
     Transferred,
@@ -95,7 +96,7 @@ __all__ = [
     "behind_cpus", "bios_of", "calls_of", "commits_of", "direct_of", "downs_of", "elsewhere",
     "exchange_key", "exchanged_of", "follow", "fuse_calls_of", "image_devices", "image_name",
     "images_of", "last_hit", "longest_read", "may_be_disk", "messages_of", "method_of_write",
-    "ninep_calls_of", "pieces_of", "processes_of", "read_outside", "reads_of", "requests_of",
-    "rpc_calls_of", "sent_of", "short_of_cpu", "sleeps_of", "stacking", "stitch", "submissions_of",
-    "suboperations_of", "told", "units_of", "whole", "window_of", "windows",
+    "ninep_calls_of", "pieces_of", "processes_of", "reach_of", "read_outside", "reads_of",
+    "requests_of", "rpc_calls_of", "sent_of", "short_of_cpu", "sleeps_of", "stacking", "stitch",
+    "submissions_of", "suboperations_of", "told", "units_of", "whole", "window_of", "windows",
 ]  # fmt: skip

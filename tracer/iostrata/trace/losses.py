@@ -75,18 +75,18 @@ class Losses:
         return meets(begin_ns, end_ns, self.begin_ns[some] - 1, self.end_ns[some] + 1)
 
     @cached_property
-    def _apart(self) -> Union:
+    def apart(self) -> Union:
         """As above, none of which meets another."""
         some = self.cpu != RECORDER_CPU
         return Union(self.begin_ns[some] - 1, self.end_ns[some] + 1)
 
     def begun_by(self, time_ns: Ints) -> Ints:
         """How many had begun by each of some times, of those that are apart from one another."""
-        return np.searchsorted(self._apart.begins, time_ns, side="right")
+        return np.searchsorted(self.apart.begins, time_ns, side="right")
 
     def next(self, time_ns: Ints) -> Ints:
         """When the first began after each of some times; ``NEVER``: there is none."""
-        return np.append(self._apart.begins, NEVER)[self.begun_by(time_ns)]
+        return np.append(self.apart.begins, NEVER)[self.begun_by(time_ns)]
 
     def around(self, begin_ns: Ints, end_ns: Ints) -> tuple[int, int]:
         """Since when, and until when, none touches what is around those of some times that none
@@ -94,7 +94,7 @@ class Losses:
         free = ~self.touch(begin_ns, end_ns)
         if not free.any():
             return 0, NEVER
-        begins, ends = self._apart.begins, self._apart.ends
+        begins, ends = self.apart.begins, self.apart.ends
         before = ends[ends < begin_ns[free].min()]
         behind = begins[begins > end_ns[free].max()]
         return int(before.max(initial=0)), int(behind.min(initial=NEVER))

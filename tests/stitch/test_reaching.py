@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far a loss reaches: what is told at its end only, and what is told of once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from iostrata.recording import open_recording
+from iostrata.stitch import reach_of
+from iostrata.trace.layout import THREAD_HELPER
+from tests.stitch.test_below import FLUSH, KWORKER, LOOP, SDA, Block
+from tests.stitch.test_serving import awakes, on_loop, work
+from tests.synthetic import World
+
+BEGIN, END = 100_000, 110_000
+"""Between what is there before the loss and what is there behind it."""
+OTHER = 78
+
+
+def losing() -> World:
+    """A worker's run on a loop device until 20000, and a loss much later."""
+    world = on_loop()
+    world.builder.packet_events = 1
+    work(world, KWORKER, 10_000, 20_000)
+    world.target(100, time_ns=BEGIN - 1)
+    world.builder.refuse("loop_work", time_ns=END - 5_000)
+    world.target(104, time_ns=END)
+    return world
+
+
+def reached(world: World, directory: Path) -> list[tuple[int, int]]:
+    world.builder.write(directory / "local")
+    (trace,) = open_recording(directory / "local").traces()
+    reach = reach_of(trace)
+    return list(zip(reach.begins.tolist(), reach.ends.tolist(), strict=True))
+
+
+def test_a_loss_of_which_nothing_is_left_open_reaches_no_further(tmp_path: Path) -> None:
+    world = losing()
+    Block(world, LOOP).request(11_000, 19_000, 0xA0, 0xB0)
+    ((begin, end),) = reached(world, tmp_path)
+    assert BEGIN - 2 <= begin < end <= END + 1
+
+
+@pytest.mark.parametrize(
+    ("issue", "since"), [(30_000, 30_000), (15_000, 20_000)], ids=["behind the run", "within it"]
+)
+def test_back_to_the_run_of_a_worker_that_is_lost(issue: int, since: int, tmp_path: Path) -> None:
+    """It began behind the one before, and what it served then is complete long before the loss."""
+    world = losing()
+    Block(world, LOOP).request(issue, 40_000, 0xA0, 0xB0)
+    ((begin, _),) = reached(world, tmp_path)
+    assert begin == since
+
+
+@pytest.mark.parametrize("device", [LOOP, SDA])
+def test_to_what_a_stacked_device_had_to_do_meanwhile(device: int, tmp_path: Path) -> None:
+    """What a disk was asked for by others, nobody waits for in that device's worker."""
+    world = losing()
+    world.deaf_to = "block_rq_complete"
+    Block(world, device).request(15_500, BEGIN + 1_000, 0xA0, 0xB0)
+    world.deaf_to = "block_rq_issue"
+    Block(world, device).request(BEGIN + 1_000, 170_000, 0xA1, 0xB1)
+    ((begin, end),) = reached(world, tmp_path)
+    assert (begin <= 20_000, end == 170_000) == ((True, True) if device == LOOP else (False, False))
+
+
+def test_what_asked_for_a_flush_is_complete_without_an_issue(tmp_path: Path) -> None:
+    world = losing()
+    Block(world, LOOP).queue(120_000, 100, 0xB2, size=0, flags=FLUSH)
+    Block(world, LOOP).flush(121_000, 150_000, 0xA2, 0xB2, asked=0xA3)
+    ((_, end),) = reached(world, tmp_path)
+    assert end <= END + 1
+
+
+def test_on_to_the_end_of_a_commit_that_began_in_it(tmp_path: Path) -> None:
+    world = losing()
+    log = {"iclog_key": 0x1C, "lsn": 7, "bio_key": 0xB3, "dev": SDA}
+    world.emit("xlog_iclog_sync_done", 180_000, KWORKER, **log)
+    ((_, end),) = reached(world, tmp_path)
+    assert end == 180_000
+
+
+def test_while_a_worker_is_at_it_whose_name_is_lost(tmp_path: Path) -> None:
+    world = losing()
+    Block(world, LOOP).request(120_000, 130_000, 0xA0, 0xB0)
+    awakes(world, OTHER, 210_000, 211_000, KWORKER)
+    work(world, OTHER, 212_000, 219_000)
+    awakes(world, KWORKER, 220_000, 221_000, OTHER)
+    reach = reached(world, tmp_path)
+    assert (210_000, 221_000) in reach
+    world.target(OTHER, kind=THREAD_HELPER)
+    assert len(reached(world, tmp_path / "named")) == 1

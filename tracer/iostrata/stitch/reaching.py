@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: a trace with losses in, how far these reach beyond the times that they have out.
+
+What a loop device's worker did is told when its run ends, for all that it served in it: where that
+is lost, nobody knows who served those before. What was asked of a stacked device before a loss
+ends, and was complete behind that, kept others waiting there, who are not told for what; so does a
+commit. And a thread of the kernel whose name is lost is nobody that is known, as long as it works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from iostrata.columns import (
+    NEVER,
+    AsOf,
+    Ints,
+    Union,
+    at,
+    changes,
+    columns_of,
+    distinct,
+    in_order,
+    one_of,
+    order_of,
+    pair_key,
+)
+from iostrata.stitch.requests import Requests, requests_of
+from iostrata.stitch.serving import loop_work_of
+from iostrata.stitch.wakeup import Sleeps, at_rest, sleeps_of
+from iostrata.stitch.window import NO_COMMITS, NO_PIECES, Columns, Window, whole
+from iostrata.trace import Trace
+from iostrata.trace.layout import WAKE_THREAD
+
+COMMITS: Final = (
+    ("jbd2_start_commit", "jbd2_end_commit", ("journal_key", "transaction")),
+    ("xlog_iclog_sync", "xlog_iclog_sync_done", ("iclog_key", "lsn")),
+)
+"""Points of a commit's begin and end, and what both name it by."""
+
+Reach = tuple[Ints, Ints]
+"""From when to when; both included."""
+
+
+def reach_of(trace: Trace) -> Union:
+    """When calls are beside a loss that may not touch them, and so explained by what is left."""
+    return whole(trace).once(_reach)
+
+
+def _reach(window: Window) -> Union:
+    trace, lost = window.trace, window.trace.losses.apart
+    parts = [(np.zeros(0, np.int64),) * 2]
+    if len(lost.begins):
+        # One of its own: what is read here nobody needs again.
+        window = Window(trace, NO_PIECES, NO_COMMITS, window.begin_ns, window.end_ns)
+        parts += [_of_commits(window, lost, *names) for names in COMMITS]
+        blocks = trace.facts.blocks.values()
+        stacked = [block.device_key for block in blocks if block.lower_keys or block.backing]
+        parts += _of_stacked(window, lost, stacked) if stacked else ()
+        # What is not known below a stacked device, or of a hypervisor's threads, is in a row of
+        # these; elsewhere it is in none.
+        hosts = len(trace.points["kvm_exit"]) > 0
+        if hosts or (stacked and trace.points["sched_woken"].known):
+            parts += _of_unnamed(window, lost)
+    begins, ends = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    some = ends > begins
+    return Union(begins[some], ends[some])
+
+
+def _of_stacked(window: Window, lost: Union, devices: list[int]) -> Iterator[Reach]:
+    """Of devices that are on others or on a file, those that have requests."""
+    requests, done = requests_of(window)
+    for device in devices:
+        if device in requests.disks:
+            yield _of_requests(window, lost, device, requests, done)
+            yield _of_runs(window, lost, device, requests)
+
+
+def _of_requests(
+    window: Window, lost: Union, device: int, requests: Requests, done: Columns
+) -> Reach:
+    """Back to the first that was not complete when a loss began, on to the last that had begun."""
+    begin, end = lost.begins.copy(), lost.ends.copy()
+    unended = requests.unended
+    issued = unended.issue_ns[unended.device_key == device]
+    _reach_back(begin, lost, issued)
+    ended = np.ones(len(done["time_ns"]), np.bool_)
+    ended[requests.completion[requests.completion >= 0]] = False
+    events = window.columns("block_rq_issue", "request_key", "size_bytes", "dev")
+    mine = np.flatnonzero(ended & (done["dev"] == device))
+    key, time = done["request_key"][mine], done["time_ns"][mine]
+    # What asked for a flush as well, and had no data, is complete with no issue of its own.
+    row = AsOf(events["request_key"], events["time_ns"]).at_or_nearest(key, time)
+    own = (done["size_bytes"][mine] > 0) | ((row >= 0) & (at(events["size_bytes"], row) == 0))
+    since = np.where(row >= 0, at(events["time_ns"], row), 0)
+    since = np.where(since <= time, since, 0)
+    _reach_on(end, lost, since[own], time[own])
+    return begin, end
+
+
+def _of_runs(window: Window, lost: Union, device: int, requests: Requests) -> Reach:
+    """Back to the begin of a worker's run that may be lost, on to the end of one that began in it.
+
+    It began when the run before it had ended, and something was left to do.
+    """
+    begin, end = lost.begins.copy(), lost.ends.copy()
+    work = loop_work_of(window)
+    runs = work.rows(np.flatnonzero(work.device_key == device))
+    if not len(runs.tid):
+        return begin, end
+    _reach_on(end, lost, runs.begin_ns, runs.end_ns)
+    _reach_back(begin, lost, runs.begin_ns, runs.end_ns)
+    ended = in_order(runs.end_ns)
+    before = np.searchsorted(ended, lost.begins) - 1
+    last = np.where(before >= 0, ended[before], 0)
+    mine = np.flatnonzero(requests.device_key == device)
+    unended = requests.unended
+    left = unended.issue_ns[unended.device_key == device]
+    issue = np.concatenate([requests.issue_ns[mine], left])
+    over = np.concatenate([requests.complete_ns[mine], _until(lost, left)])
+    order = order_of(issue)
+    issue, over = issue[order], np.maximum.accumulate(over[order])
+    begun = np.searchsorted(issue, last, side="right")
+    still = (begun > 0) & (at(over, begun - 1) > last)
+    following = np.append(issue, NEVER)[begun]
+    since = np.where(still, last, np.maximum(following, last))
+    return np.minimum(begin, since), end
+
+
+def _of_commits(
+    window: Window, lost: Union, started: str, ended: str, names: tuple[str, str]
+) -> Reach:
+    """Back to the begin of one whose end is lost, on to the end of one whose begin is."""
+    begin, end = lost.begins.copy(), lost.ends.copy()
+    first, last = (window.columns(point, *names) for point in (started, ended))
+    begun, over = (AsOf(_named(events, names), events["time_ns"]) for events in (first, last))
+    unended = over.at_or_after(_named(first, names), first["time_ns"]) < 0
+    _reach_back(begin, lost, first["time_ns"][unended])
+    unbegun = last["time_ns"][begun.at_or_before(_named(last, names), last["time_ns"]) < 0]
+    _reach_on(end, lost, np.zeros_like(unbegun), unbegun)
+    return begin, end
+
+
+def _named(events: Columns, names: tuple[str, str]) -> Ints:
+    return pair_key(*(events[name] for name in names))
+
+
+def _until(lost: Union, time_ns: Ints) -> Ints:
+    """When the first loss behind some times begins, else the time itself."""
+    loss = np.searchsorted(lost.begins, time_ns)
+    return np.where(loss < len(lost.begins), np.append(lost.begins, 0)[loss], time_ns)
+
+
+def _reach_back(begin: Ints, lost: Union, begun_ns: Ints, end_ns: Ints | None = None) -> None:
+    """To what had begun before a loss: the first one behind that, if it meets it at all."""
+    loss = np.searchsorted(lost.begins, begun_ns)
+    meets = loss < len(begin)
+    if end_ns is not None:
+        meets &= np.append(lost.begins, NEVER)[loss] <= end_ns
+    np.minimum.at(begin, loss[meets], begun_ns[meets])
+
+
+def _reach_on(end: Ints, lost: Union, begun_ns: Ints, end_ns: Ints) -> None:
+    """To the end of what had begun before the last loss before it was over."""
+    loss = np.searchsorted(lost.begins, end_ns, side="right") - 1
+    meets = (loss >= 0) & (begun_ns <= at(lost.ends, loss))
+    np.maximum.at(end, loss[meets], end_ns[meets])
+
+
+def _of_unnamed(window: Window, lost: Union) -> Iterator[Reach]:
+    """While threads work, or let others go, whose names are lost.
+
+    Every thread that the recorder tells sleeps of, and every one of the kernel's that ends one, it
+    names first; one older than ``sched_woken`` not the kernel's.
+    """
+    named = distinct(columns_of(window.trace.points["thread"], "subject_tid")["subject_tid"])
+    sleeps = sleeps_of(window)
+    slept = ~one_of(sleeps.tid, named)
+    since = np.where(at_rest(sleeps, np.arange(len(sleeps))), sleeps.wake_ns, sleeps.off_ns)
+    by_other = sleeps.asleep & (sleeps.context == WAKE_THREAD) & (sleeps.waker > 0)
+    by_other &= ~one_of(sleeps.waker, named)
+    yield since[by_other], sleeps.on_ns[by_other]
+    if slept.any():
+        yield _awake(sleeps.rows(np.flatnonzero(slept)), sleeps, lost)
+
+
+def _awake(own: Sleeps, sleeps: Sleeps, lost: Union) -> Reach:
+    """From when threads were let go to work until they had nothing more to do."""
+    own = own.rows(order_of(own.tid, own.on_ns))
+    rest, first = at_rest(own, np.arange(len(own))), changes(own.tid)
+    following = np.append(own.off_ns[1:], 0)
+    # What it did last: let somebody go, as far as is told.
+    woken = AsOf(sleeps.waker, sleeps.wake_ns)
+    never = np.full(len(own), NEVER)
+    last = np.maximum(at(sleeps.wake_ns, woken.at_or_before(own.tid, never)), own.on_ns)
+    until = np.where(np.append(first[1:], True), last, following)
+    since = np.where(rest, own.wake_ns, own.off_ns)
+    begun = np.searchsorted(lost.begins, own.off_ns[first], side="right") - 1
+    behind = np.where(begun >= 0, at(lost.ends, begun), own.off_ns[first])
+    return np.concatenate([since, behind]), np.concatenate([until, own.off_ns[first]])
