@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,9 +16,14 @@ from iostrata.recording import RecordedMachine, facts_in, open_recording, write_
 from tests.builder import TraceBuilder
 from tests.recording.test_redact import DISK
 from tests.synthetic import O_DSYNC, Request, World, Writer
+from tests.test_recorded import RECORDINGS
 
 LOCAL = RecordedMachine("local", "local", "local")
 BLOCK = "facts/block"
+
+
+def recorded_as(metadata: Path) -> str:
+    return f"{metadata.parts[-3]}, {metadata.parts[-2]}"
 
 
 @pytest.fixture
@@ -88,6 +94,43 @@ def test_what_is_made_of_it_tells_the_same(
     for path in made:
         assert [line.partition(":")[0] for line in damage(path)] == expected
         assert open_recording(path).machines[0].facts
+
+
+@pytest.mark.parametrize("name", ["block", "mountinfo"])
+@pytest.mark.parametrize("source", sorted(RECORDINGS.glob("*/*/metadata")), ids=recorded_as)
+def test_what_every_recorder_writes_is_missed_where_nothing_told_of_it(
+    source: Path, name: str, tmp_path: Path
+) -> None:
+    """Of any version."""
+    copy = tmp_path / "machine"
+    shutil.copytree(source.parent, copy)
+    assert damage(copy) == []
+    (copy / "facts" / name).unlink()
+    assert damage(copy) == [f"facts/{name}: it is missing, or cannot be read"]
+    (copy / "facts" / name).touch()
+    assert damage(copy) == [f"facts/{name}: it is empty"]
+
+
+def test_what_another_tool_recorded_has_what_it_has(recording: Path) -> None:
+    """As what is made up here."""
+    local = recording / "local"
+    shutil.rmtree(local / "facts")
+    write_recording_json(recording, (LOCAL,), created="2026-11-20T12:00:00+00:00")
+    assert damage(recording) == damage(local) == []
+
+
+@pytest.mark.parametrize("relative", [False, True])
+def test_a_machine_s_directory_is_held_against_the_recording_around_it(
+    recording: Path, monkeypatch: pytest.MonkeyPatch, *, relative: bool
+) -> None:
+    local = recording / "local"
+    given = Path() if relative else local
+    monkeypatch.chdir(local)
+    assert damage(given) == []
+    wrong = [f"{BLOCK}: {changed(local / BLOCK)}"]
+    assert damage(given) == wrong
+    (recording / "recording.json").write_text("{")
+    assert damage(given) == []
 
 
 def test_events_that_nobody_knows_are_counted(

@@ -13,7 +13,7 @@ from zlib import crc32
 
 import msgspec
 
-from iostrata.trace import FACTS, MOST_FACT_BYTES, is_trace_file, read_small
+from iostrata.trace import FACTS, MISSING, MOST_FACT_BYTES, is_trace_file, read_small
 
 
 class Fact(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ def changed(directory: Path, told: Mapping[str, Fact]) -> dict[str, str]:
 
 def _wrong(before: Fact, after: Fact | None) -> str:
     if after is None:
-        return "it is missing, or cannot be read"
+        return MISSING
     if after.size < before.size:
         return f"{after.size} of its {before.size} bytes are there"
     return "it is not what was recorded"

@@ -93,7 +93,9 @@ class Recording:
         trace = read_trace(directory, machine.name, jobs, kept_bytes, grows)
         wrong = changed(directory, machine.facts).items()
         defects = [f"facts/{shown(name)}: {what}" for name, what in wrong]
-        return dataclasses.replace(trace, damage=(*trace.damage, *defects)) if defects else trace
+        # What every recorder writes is missed without having been told of, too.
+        every = tuple(dict.fromkeys((*trace.damage, *defects)))
+        return dataclasses.replace(trace, damage=every) if defects else trace
 
 
 def open_recording(path: Path) -> Recording:
@@ -105,7 +107,7 @@ def open_recording(path: Path) -> Recording:
         if file.exists():
             return read_recording_json(file)
         if (path / "metadata").exists():
-            return Recording(path, (RecordedMachine("local", "local", "."),))
+            return Recording(path, (_alone(path.resolve()),))
     except OSError as error:
         raise unreadable(path, error) from error
     name = shown(str(path))
@@ -119,6 +121,18 @@ def open_recording(path: Path) -> Recording:
         f"{name} is no recording: it has neither {FILE_NAME} nor a trace's metadata",
         "give the directory that `iostrata record -o` made, not one above or below it",
     )
+
+
+def _alone(directory: Path) -> RecordedMachine:
+    """A machine's directory without its recording; what its facts were, the recording around it
+    says, where there is one."""
+    alone = RecordedMachine("local", "local", ".")
+    try:
+        found = decode(directory.parent / FILE_NAME)
+    except (OSError, RecordingError):
+        return alone
+    told = (one for one in found.machines if directory.parent / one.directory == directory)
+    return replace(alone, facts=next((one.facts for one in told), {}))
 
 
 def runs_in(directory: Path) -> list[Path]:

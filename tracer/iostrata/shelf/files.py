@@ -41,7 +41,9 @@ def key_of(recording: Recording, op: Op) -> bytes:
     # Which is not loaded for what is small.
     import hashlib  # noqa: PLC0415
 
-    key = hashlib.sha256(f"{op} {np.__version__}\n".encode())
+    # Which one directory up may say.
+    facts = [sorted(machine.facts.items()) for machine in recording.machines]
+    key = hashlib.sha256(f"{op} {np.__version__} {facts!r}\n".encode())
     program = dict(_files(Path(iostrata.__file__).parent, below=9, suffix=".py"))
     for path in (native.PACKAGED, native.BUILT):
         with suppress(OSError):

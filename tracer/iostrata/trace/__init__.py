@@ -6,7 +6,7 @@ from iostrata.trace.cells import count
 from iostrata.trace.clocks import Exchange, TscOffset
 from iostrata.trace.dump import dump
 from iostrata.trace.echo import ECHOES, Echo, echo_lines
-from iostrata.trace.fact_files import parse_mount
+from iostrata.trace.fact_files import MISSING, parse_mount
 from iostrata.trace.facts import IN_MEMORY, BlockDevice, CpuPlace, Facts, Mount
 from iostrata.trace.file_systems import FileSystems
 from iostrata.trace.files import (
@@ -37,7 +37,7 @@ from iostrata.trace.wallclock import halted_ns, halts_of, realtime_of, suspended
 from iostrata.trace.write import block_fact, with_fields, write_trace
 
 __all__ = [
-    "ECHOES", "FACTS", "IN_MEMORY", "METADATA", "MOST_FACT_BYTES", "NO_ROOM", "OURS",
+    "ECHOES", "FACTS", "IN_MEMORY", "METADATA", "MISSING", "MOST_FACT_BYTES", "NO_ROOM", "OURS",
     "RECORDER_CPU", "TYPICAL_TIMES", "UNKNOWN_POINT", "UNSEEN_CALLS", "BlockDevice", "Clock",
     "CpuPlace", "Echo", "Exchange", "Extent", "Facts", "File", "FileNames", "FileSystems",
     "Follower", "Mount", "Points", "ProcessNames", "Pseudonyms", "ThreadNames", "Trace",

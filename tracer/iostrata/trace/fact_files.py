@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from iostrata.foreign import shown
 from iostrata.trace.cells import count, integer
@@ -30,6 +30,10 @@ from iostrata.trace.images import by_file, parse_extent, parse_file, parse_image
 Parsed = TypeVar("Parsed")
 
 ABSENT = "-"
+MISSING: Final = "it is missing, or cannot be read"
+EMPTY: Final = "it is empty"
+ALWAYS: Final = ("block", "mountinfo")
+"""Of a machine without disks the one has its head, at least."""
 BLOCK_COLUMNS = (
     "dev",
     "name",
@@ -84,6 +88,21 @@ def read_facts(directory: Path) -> tuple[Facts, list[str]]:
         passthrough=tuple(files.lines("passthrough", "disk of a guest's own", _passthrough)),
     )
     return facts, files.defects
+
+
+def absent_facts(directory: Path) -> list[str]:
+    """A line for each of the files that every recorder writes, and that is not there.
+
+    What is in their place and cannot be read, ``read_facts`` tells.
+    """
+    found = {name: _size(directory / name) for name in ALWAYS}
+    return [f"facts/{name}: {EMPTY if size == 0 else MISSING}" for name, size in found.items()
+            if not size]  # fmt: skip
+
+
+def _size(path: Path) -> int | None:
+    """None: there is no such file."""
+    return path.stat().st_size if path.exists() else None
 
 
 class _Files:

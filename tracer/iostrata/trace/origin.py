@@ -18,6 +18,11 @@ UNSEEN_CALLS: Final = "unseen_"
 Env = Mapping[str, str | int]
 
 
+def by_recorder(env: Env) -> bool:
+    """Whether it was recorded by the recorder, of whatever version."""
+    return "buffer_kib" in env
+
+
 def by_script(env: Env) -> bool:
     """Whether a trace was made of what bpf/iostrata.bt printed."""
     return env.get(RECORDED_BY) == BPFTRACE

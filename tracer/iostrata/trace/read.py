@@ -17,10 +17,10 @@ from iostrata.crew import by_threads
 from iostrata.errors import RecordingError
 from iostrata.foreign import shown
 from iostrata.trace import layout
-from iostrata.trace.fact_files import read_facts
+from iostrata.trace.fact_files import absent_facts, read_facts
 from iostrata.trace.facts import Facts
 from iostrata.trace.file_systems import FileSystems
-from iostrata.trace.files import read_small
+from iostrata.trace.files import FACTS, read_small
 from iostrata.trace.losses import (
     Cut,
     Losses,
@@ -33,7 +33,7 @@ from iostrata.trace.losses import (
     read_refused,
 )
 from iostrata.trace.metadata import Clock, Metadata, parse
-from iostrata.trace.origin import unread
+from iostrata.trace.origin import by_recorder, unread
 from iostrata.trace.points import Points
 from iostrata.trace.sleeps import damage_of, slept_of, without_impossible
 from iostrata.trace.stream import (
@@ -111,7 +111,9 @@ def assemble(
     # By the times of all events, which are the points' once those are looked at.
     cut = read_cut(told, streams, cpus, begin_ns) if whole else Cut()
     points, contradicted = without_impossible(told)
-    facts, facts_damage = read_facts(directory / "facts")
+    facts, facts_damage = read_facts(directory / FACTS)
+    if by_recorder(metadata.env):
+        facts_damage += absent_facts(directory / FACTS)
     refused = read_refused(points["loss"])
     return Trace(
         machine=machine,
