@@ -123,6 +123,42 @@ def test_what_hung_for_longer_than_any_that_ended_is_said(
     assert reasons == ([f"{told}: it is in no latency"] if told else [])
 
 
+@pytest.mark.parametrize(
+    ("attached_ns", "kind", "options", "told"),
+    [
+        (100_000, THREAD_TARGET, "--pid 200", "one took at least 400 us"),
+        # A write that is whole took longer.
+        (499_900, THREAD_TARGET, "--pid 200", ""),
+        (100_000, THREAD_VMM, "--pid 200", ""),
+        # It may have begun in another group.
+        (100_000, THREAD_TARGET, "--cgroup /a", ""),
+    ],
+)
+@pytest.mark.parametrize("hangs", [False, True])
+def test_how_long_what_began_before_took_at_least_is_said(
+    attached_ns: int, kind: int, options: str, told: str, *, hangs: bool
+) -> None:
+    world = World()
+    world.builder.env["filter"] = options
+    written(world)
+    world.builder.add("clock_sample", time_ns=attached_ns)
+    cut(world, 200, CALL_FSYNC, hangs=hangs, kind=kind)
+    gaps = analysed(world).quality.not_observed
+    reasons = [gap.reason for gap in gaps if gap.layer == "calls that began before"]
+    assert reasons == (
+        [f"{told}, longer than any that began here: it is in no latency"] if told else []
+    )
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_so_it_is_where_there_is_nothing_else(*, hangs: bool) -> None:
+    world = World()
+    world.builder.add("clock_sample", time_ns=100_000)
+    cut(world, 200, CALL_FSYNC, hangs=hangs)
+    with pytest.raises(NothingToAnalyse, match="one took at least 400 us"):
+        analysed(world)
+
+
 def test_of_reads_those_that_read() -> None:
     world = reading_world()
     cut(world, 200, CALL_FSYNC, enter_ns=7_000)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from iostrata.analysis.left_out import LOST, WHAT_TO_DO
+from iostrata.analysis.unended import BEFORE, STILL
 from iostrata.errors import NothingToAnalyse
 from iostrata.hops import LIBRARY
 from iostrata.model import Op, Quality
@@ -52,11 +53,12 @@ def _why(
     if [*left_out] == [HANGING] and not quality.damage:
         calls = "one call" if left_out[HANGING] == 1 else f"{left_out[HANGING]} calls"
         none = f"no synchronous write ended here: {calls} hung all the while"
-        return none, WHAT_TO_DO[HANGING]
+        return "; ".join([none, *_lengths(quality)]), WHAT_TO_DO[HANGING]
     if left_out:
         reasons = ", ".join(f"{reason} ({count})" for reason, count in left_out.items())
+        told = [reasons, *_lengths(quality), *quality.damage]
         return (
-            f"every synchronous write had to be left out: {'; '.join([reasons, *quality.damage])}",
+            f"every synchronous write had to be left out: {'; '.join(told)}",
             _damaged(quality.damage)
             if quality.damage
             else WHAT_TO_DO.get(max(left_out, key=left_out.__getitem__), "record again"),
@@ -89,6 +91,12 @@ def _why(
         else "only O_SYNC or O_DSYNC writes, fsync and its like, sync and msync count; "
         "check that the filter names the process that makes them",
     )
+
+
+def _lengths(quality: Quality) -> list[str]:
+    """How long what is left out went on, as far as that is known."""
+    gaps = [gap for gap in quality.not_observed if gap.layer in (STILL, BEFORE)]
+    return [f"of {gap.layer}, {gap.reason.partition(',')[0]}" for gap in gaps]
 
 
 def _by_library(quality: Quality) -> str:
