@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from iostrata.cli import status_of
-from iostrata.recording import RecordedMachine, write_recording_json
+from iostrata.recording import RecordedMachine, open_recording, write_recording_json
 from tests.builder import TraceBuilder
 from tests.cli.recordings import (
     PAUSE_NS,
@@ -150,7 +150,22 @@ def test_dump(recording: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert status_of(["dump", recording, "--point", "nonsense"]) == 2
     most = ["--limit", "9" * 30]
     assert status_of(["dump", recording, *most]) == status_of(["dump", recording]) == 0
-    assert status_of(["dump", recording, "--tid", "9" * 30]) == 0
+
+
+@pytest.mark.parametrize("tid", ["9" * 20, "4294967295", "999999"])
+def test_a_thread_that_nothing_is_of_is_an_error(
+    recording: str, tid: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """One of which there is something is none, whatever else is asked for."""
+    (trace,) = open_recording(Path(recording)).traces()
+    known = str(trace.points["syscall"]["tid"][0])
+    assert status_of(["dump", recording, "--tid", known]) == 0
+    assert status_of(["dump", recording, "--tid", known, "--point", "rpc_call"]) == 0
+    capfd.readouterr()
+    assert status_of(["dump", recording, "--tid", known, "--tid", tid]) == 2
+    told = capfd.readouterr()
+    assert not told.out
+    assert f"no event is of thread {tid}" in told.err
 
 
 def test_a_reader_that_goes_away(recording: str) -> None:

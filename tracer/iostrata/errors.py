@@ -16,7 +16,7 @@ Status 7 is no error: the result is printed, but events were lost, the recording
 is damaged (law 3), or more is left over or out than may be (law 9). Nor is 9: compare
 printed its result, and it holds a regression. A command run by ``run`` or
 ``record`` that fails passes its own status on; 130 is Ctrl-C before anything was
-recorded.
+recorded, and 141 that who was to read the output reads no more of it.
 """
 
 from __future__ import annotations

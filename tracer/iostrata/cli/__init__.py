@@ -58,6 +58,7 @@ Exit status:
   126  the command to be recorded may not be executed
   127  there is no such command
   130  Ctrl-C
+  141  who was to read the output reads no more of it (| head)
 A recorded command that fails passes its own status on.
 """
 STATUS_UNEXPECTED: Final = 1

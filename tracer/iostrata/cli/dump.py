@@ -12,7 +12,7 @@ from iostrata.cli import options
 from iostrata.cli.story import complain
 from iostrata.errors import STATUS_LOSSES, UsageError
 from iostrata.recording import open_recording
-from iostrata.trace import Trace, layout
+from iostrata.trace import Trace, layout, tells_of
 from iostrata.trace import dump as lines_of
 
 
@@ -42,8 +42,15 @@ def dump(
     for name in point or ():
         if name not in layout.POINTS:
             raise UsageError(f"there is no point {name}", f"one of {', '.join(layout.POINTS)}")
+    traces = open_recording(recording).traces()
+    for one in tid or ():
+        if not any(tells_of(trace, one) for trace in traces):
+            raise UsageError(
+                f"no event is of thread {one}",
+                "`iostrata dump DIR --point thread` has whom there is something of, as subject_tid",
+            )
     status = 0
-    for trace in open_recording(recording).traces():
+    for trace in traces:
         for line in lines_of(trace, points=point, tids=tid, limit=limit):
             sys.stdout.write(f"{line}\n")
         status = _defects(trace) or status

@@ -4,7 +4,7 @@
 from iostrata.trace import layout
 from iostrata.trace.cells import count
 from iostrata.trace.clocks import Exchange, TscOffset
-from iostrata.trace.dump import dump
+from iostrata.trace.dump import dump, tells_of
 from iostrata.trace.echo import ECHOES, Echo, echo_lines
 from iostrata.trace.fact_files import MISSING, parse_mount
 from iostrata.trace.facts import IN_MEMORY, BlockDevice, CpuPlace, Facts, Mount
@@ -44,5 +44,5 @@ __all__ = [
     "TscOffset", "block_fact", "by_script", "count", "dump", "echo_lines", "file_names",
     "halted_ns", "halts_of", "inode_numbers", "is_framed", "is_trace_file", "layout",
     "open_regular", "parse_mount", "read_small", "read_trace", "realtime_of", "redact_trace",
-    "suspended_ns", "untold_subvolumes", "with_fields", "write_trace", "write_whole",
+    "suspended_ns", "tells_of", "untold_subvolumes", "with_fields", "write_trace", "write_whole",
 ]  # fmt: skip

@@ -75,6 +75,13 @@ def dump(
     return islice(lines, None if limit is None else min(limit, sys.maxsize))
 
 
+def tells_of(trace: Trace, tid: int) -> bool:
+    """Whether any event is of a thread, whatever number that is."""
+    if tid >= 1 << 32:
+        return False
+    return any((found["tid"] == tid).any() for found in trace.points.values() if len(found))
+
+
 Ranges = list[tuple[Points, int, int]]
 
 
