@@ -40,6 +40,8 @@ PACKET_FIELDS = (
     ("cpu_id", "<u4", 72),
     ("crc32", "<u4", 76),
 )
+BEGIN = "/* CTF 1.8 */"
+LAST = r"(?:\};|/\* crc32 [0-9a-f]{8} \*/)\s*\Z"
 HEX_NAMES = frozenset({"flags", "lsn", "iclog"})
 FOREIGN_HINT = "iostrata reads what iostrata-record writes; was this directory made by it?"
 
@@ -203,11 +205,14 @@ def quoted(text: str) -> str:
 def parse(text: str) -> Metadata:
     """What a metadata file says; RecordingError where it is not of this format."""
     version = re.search(r"\biostrata_format\s*=\s*(\d+)", text)
+    if version is None:
+        check_whole(text)
     check_version(int(version[1]) if version else None)
     check_sum(text)
     try:
         return build(Parser(text).blocks())
     except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError) as error:
+        check_whole(text)
         raise RecordingError(
             f"the metadata is broken or not of iostrata ({error})", FOREIGN_HINT
         ) from error
@@ -301,6 +306,17 @@ def check_version(version: int | None) -> None:
         raise RecordingError(
             f"the recording has format {version}; this iostrata reads up to {FORMAT_VERSION}",
             "upgrade iostrata",
+        )
+
+
+def check_whole(text: str) -> None:
+    """What cannot be understood may be the beginning of what could."""
+    ours = text.startswith(BEGIN) or BEGIN.startswith(text)
+    if ours and not (re.search(LAST, text) and text.count("{") == text.count("}")):
+        raise RecordingError(
+            f"the metadata is cut short: it ends after {len(text)} bytes, in the midst of a block",
+            "copy the recording anew, whole, or record again if the disk was full; without it the "
+            "events cannot be read",
         )
 
 
