@@ -19,7 +19,7 @@ from iostrata.attribute.selection import process_name
 from iostrata.attribute.tail import tail
 from iostrata.attribute.who import own_of, parts_of
 from iostrata.cgroups import container_of
-from iostrata.columns import Ints, coded, distinct
+from iostrata.columns import Ints, coded, distinct, rows_of
 from iostrata.crew import both
 from iostrata.errors import UsageError
 from iostrata.model import WRITTEN, Breakdown, Row, SegmentRow, Served, Summary, Table, Writes
@@ -83,13 +83,11 @@ def regrouped(summary: Summary, breakdown: Breakdown, by: str) -> Summary:
 def _groups(
     breakdown: Breakdown, overall: Table, codes: Ints, names: Sequence[str]
 ) -> tuple[Table, ...]:
-    present = distinct(codes)
+    present = rows_of(codes)
     if len(present) == 1:
         # A group that is all there is has the same figures.
-        return (replace(overall, name=names[present[0]]),)
-    return tuple(
-        tabulate(breakdown, names[code], np.flatnonzero(codes == code)) for code in present
-    )
+        return tuple(replace(overall, name=names[code]) for code in present)
+    return tuple(tabulate(breakdown, names[code], rows) for code, rows in present.items())
 
 
 def served_of(writes: Writes, rows: Ints) -> tuple[Served, ...]:
