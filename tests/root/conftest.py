@@ -19,9 +19,6 @@ from iostrata.record import find_recorder, refusal
 
 HERE = Path(__file__).parent
 IOSTRATA = (sys.executable, "-m", "iostrata")
-# Some machines' kernels tell no tool of a tracepoint while certain tasks have a CPU: what was drawn
-# at such an hour is drawn anew, and pytest's summary names it. A defect is there in each of three.
-DRAWN_ANEW = 2
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -29,7 +26,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.root)
-            item.add_marker(pytest.mark.flaky(reruns=DRAWN_ANEW, only_rerun="AssertionError"))
             if refused:
                 item.add_marker(pytest.mark.skip(reason=refused.why))
 
