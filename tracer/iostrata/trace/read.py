@@ -205,7 +205,13 @@ def read_streams(
                 raise
             return error
 
-    for path, stream in zip(paths, by_threads(read, paths, jobs), strict=True):
+    # What the recorder has counted is in the files by then: of one that grows, it is read first.
+    counts = [path for path in paths if stream_cpu(path.name) == RECORDER_CPU]
+    others = [path for path in paths if path not in counts]
+    found = {path: read(path) for path in counts}
+    found |= dict(zip(others, by_threads(read, others, jobs), strict=True))
+    for path in paths:
+        stream = found[path]
         if isinstance(stream, OSError):
             damage.append(f"{shown(path.name)}: cannot be read ({stream.strerror})")
             streams.append(lost_stream(path.name))
