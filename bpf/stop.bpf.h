@@ -35,7 +35,8 @@ static __always_inline enum stop stop_of(__u64 *ctx, struct task_struct *task)
 		return STOP_SIGNAL;
 	if (unlikely(state & TASK_FROZEN || task->flags & PF_FROZEN))
 		return STOP_FREEZER;
-	if (bpf_core_field_exists(stopped->frozen) &&
+	/* Who waits for a child that has its memory (vfork) may be killed only, and is marked, too. */
+	if (bpf_core_field_exists(stopped->frozen) && state & TASK_INTERRUPTIBLE &&
 	    unlikely(BPF_CORE_READ_BITFIELD(stopped, frozen)))
 		return STOP_FREEZER;
 	return STOP_NONE;

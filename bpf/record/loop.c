@@ -72,6 +72,10 @@ void loop_go(struct session *session)
 {
 	if (!session->command.pid || session->command.go_fd < 0)
 		return;
+	/* Who was asked to end meanwhile lets nothing begin. */
+	take_signals(session);
+	if (session->stop)
+		return;
 	session->begin_ns = now_ns();
 	session->go_error = command_go(&session->command);
 	if (session->go_error)

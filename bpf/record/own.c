@@ -120,6 +120,18 @@ static bool is_told(unsigned int call)
 	return call && (call < CALL_IO_SUBMIT || call > CALL_IO_URING_ENTER);
 }
 
+/* Until it ends, at least. */
+static void own_stopped(struct rings *rings, const struct thread *thread, unsigned int tid)
+{
+	union event e = { .sched_stopped = { .time_ns = rings->ending_ns,
+					     .tid = tid,
+					     .since_ns = thread->stopped_ns,
+					     .subject_tid = tid,
+					     .by = thread->stopped_by } };
+
+	own_event(rings, &e, POINT_sched_stopped, RECORDER_CPU);
+}
+
 void own_cut(struct rings *rings, const struct thread *threads)
 {
 	for (unsigned int i = 0; i < MAX_THREADS; i++) {
@@ -139,8 +151,14 @@ void own_cut(struct rings *rings, const struct thread *threads)
 					  .rwf = thread->rwf,
 				  } };
 
-		if (thread->enter_ns && is_told(thread->call) && e.syscall_cut.tid)
+		if (!e.syscall_cut.tid)
+			continue;
+		if (thread->enter_ns && thread->enter_ns <= rings->ending_ns &&
+		    is_told(thread->call))
 			own_event(rings, &e, POINT_syscall_cut, RECORDER_CPU);
+		if (thread->stopped_ns && thread->stopped_ns <= rings->ending_ns &&
+		    thread->stopped_by != STOP_QUOTA)
+			own_stopped(rings, thread, e.syscall_cut.tid);
 	}
 }
 

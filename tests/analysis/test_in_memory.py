@@ -104,3 +104,14 @@ def test_a_number_that_is_used_again_is_at_each_time_what_was_met_last(tmp_path:
     assert found.left_out == {IN_MEMORY: 7}
     names, codes = found.writes.names["file_system"], found.writes.codes["file_system"]
     assert [names[code] for code in codes] == ["fuseblk", "fuseblk", "overlay"]
+
+
+def test_a_disk_itself_is_no_file_system(tmp_path: Path) -> None:
+    """Whatever is mounted from it."""
+    machine = world()
+    durable_write(Writer(machine, 100, DISK, 1_000_000, file_device=DISK, inode=DISK))
+    durable_write(Writer(machine, 101, DISK, 2_000_000, file_device=DISK))
+    machine.builder.write(tmp_path / "machine")
+    writes = analyse(open_recording(tmp_path / "machine")).writes
+    names = writes.names["file_system"]
+    assert [names[code] for code in writes.codes["file_system"]] == ["no file system", "ext4"]

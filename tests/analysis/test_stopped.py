@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from iostrata.analysis import analyse
 from iostrata.analysis.prepared import prepare
 from iostrata.analysis.stopped import Stop, stops_of
 from iostrata.recording import open_recording
@@ -66,12 +67,12 @@ def test_each_kind_of_stop_is_told_by_itself() -> None:
     assert [(gap.layer, gap.reason) for gap in told if "stopped" in gap.reason] == [
         (
             "signals",
-            "stopped threads that write 1 times beside their writes (SIGSTOP, or who traces them) "
+            "stopped threads that write 1 time beside their writes (SIGSTOP, or who traces them) "
             "for 70.0 us in all: in no latency",
         ),
         (
             "freezer",
-            "stopped threads that write 1 times beside their writes (of a control group) "
+            "stopped threads that write 1 time beside their writes (of a control group) "
             "for 30.0 us in all: in no latency",
         ),
     ]
@@ -93,4 +94,16 @@ def test_a_request_that_is_under_way_goes_on_meanwhile(tmp_path: Path) -> None:
         stop(world, 100, begin, took)
     world.builder.write(tmp_path / "machine")
     (top,) = prepare(open_recording(tmp_path / "machine")).tops
-    assert np.sort(stops_of(top, Stop.QUOTA)).tolist() == [5_000, 30_000]
+    beside, amid = stops_of(top, Stop.QUOTA)
+    assert np.sort(beside).tolist() == [5_000, 30_000]
+    assert np.sort(amid).tolist() == [10_000, 15_000]
+    (line,) = [
+        gap.reason
+        for gap in analyse(open_recording(tmp_path / "machine")).quality.not_observed
+        if gap.layer == "CPU quota"
+    ]
+    assert line == (
+        "stopped threads that write 2 times beside their writes, as behind a call, for 35.0 us in "
+        "all: in no latency (see throttle.cpu), and 2 times amid requests for 25.0 us in all: in "
+        "wakeup.reap, wakeup.worker or unattributed"
+    )

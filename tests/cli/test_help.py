@@ -48,5 +48,6 @@ def test_every_exit_status_is_documented() -> None:
     classes = [value for value in vars(errors).values() if isinstance(value, type)]
     statuses = {kind.status for kind in classes if issubclass(kind, errors.IostrataError)}
     statuses |= {errors.STATUS_LOSSES, errors.STATUS_REGRESSION, errors.STATUS_INTERRUPTED, 0}
+    statuses.add(STATUS_BROKEN_PIPE)
     listed = {int(line.split()[0]) for line in EPILOG.splitlines() if line[2:3].isdigit()}
     assert listed == statuses

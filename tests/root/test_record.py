@@ -259,6 +259,29 @@ def test_a_signal_midway_keeps_what_was_recorded(number: signal.Signals, disk: P
     assert "iostrata" not in err or "this is a bug" not in err
 
 
+def test_who_is_asked_to_end_before_it_records_lets_no_command_begin(
+    disk: Path, recorder: Path
+) -> None:
+    """By a signal that the command is not sent, while programs are loaded."""
+    for delay_s in (0.05, 0.15, 0.3):
+        command = [
+            str(recorder),
+            "-o",
+            str(disk / f"{delay_s}"),
+            "--",
+            "sh",
+            "-c",
+            "touch ran; read x",
+        ]
+        with subprocess.Popen(command, cwd=disk, stdin=subprocess.PIPE, text=True) as process:
+            time.sleep(delay_s)
+            was_begun = (disk / "ran").exists()
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
+        assert (disk / "ran").exists() == was_begun
+        (disk / "ran").unlink(missing_ok=True)
+
+
 def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
     while not path.exists():
         assert process.poll() is None, process.communicate()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -98,14 +99,17 @@ def test_what_stops_take_is_told(disk: Path, means: tuple[str, ...]) -> None:
     own_ns = int(done.stdout)
     found = prepare(open_recording(directory))
     stop = Stop.FREEZER if means[1] else Stop.SIGNAL
-    stops_ns = sum(int(stops_of(top, stop).sum()) for top in found.tops)
+    stops_ns = sum(int(stops_of(top, stop)[0].sum()) for top in found.tops)
     latency_ns = int(found.writes.latency_ns.sum())
     # Nearly all of the time is in calls, and in none while it is stopped.
     assert stops_ns > 0.5 * TIMES * STOPPED_S * 1e9
-    assert latency_ns <= own_ns <= 1.05 * (latency_ns + stops_ns)
+    assert latency_ns <= own_ns <= 1.1 * (latency_ns + stops_ns)
     (line,) = [
         gap.reason
         for gap in analyse(open_recording(directory)).quality.not_observed
         if gap.layer in ("signals", "freezer")
     ]
-    assert f"stopped threads that write {TIMES} times" in line
+    # One that comes while it waits for the disk, and is over by then, stops nobody.
+    count = re.match(r"stopped threads that write (\d+) times? beside their writes", line)
+    assert count
+    assert TIMES // 2 < int(count[1]) <= TIMES

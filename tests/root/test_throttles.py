@@ -142,7 +142,7 @@ def test_what_a_quota_takes_is_in_the_latency_or_told(disk: Path, short_of_cpu: 
     good(done.returncode, done.stderr)
     own_ns = sum(map(int, done.stdout.split()))
     found = prepare(open_recording(directory))
-    stops_ns = sum(int(stops_of(top, Stop.QUOTA).sum()) for top in found.tops)
+    stops_ns = sum(int(stops_of(top, Stop.QUOTA)[0].sum()) for top in found.tops)
     latency_ns = int(found.writes.latency_ns.sum())
     # It stops them between one write's clock and the next one's, too.
     assert latency_ns <= own_ns <= 1.05 * (latency_ns + stops_ns)

@@ -17,6 +17,7 @@ from iostrata.stitch import ENGINES, EVERY_DEVICE, METHODS, Units, image_name
 from iostrata.trace import FileSystems, ProcessNames, ThreadNames, Trace, file_names, inode_numbers
 
 NO_FILE: Final = "unknown"
+NO_FILE_SYSTEM: Final = "no file system"
 
 Coded = tuple[tuple[str, ...], NDArray[np.int32]]
 
@@ -47,27 +48,31 @@ def names_of(
         "vm": _vms(trace, units.tgid[kept], cgroups),
         "vcpu_placement": _coded(placements.at(units.tid[kept], end_ns), placements.text),
         "file": _files(trace, units, kept),
-        "file_system": _file_systems(trace, device, end_ns),
+        "file_system": _file_systems(trace, device, units.inode[kept], end_ns),
         "device": _coded(device, _or_all(lambda key: image_name(key) or facts.device_name(key))),
     }
     names = {column: labels for column, (labels, _) in found.items()}
     return names, {column: codes for column, (_, codes) in found.items()}
 
 
-def _file_systems(trace: Trace, device: Ints, end_ns: Ints) -> Coded:
-    """Of a number that was several file systems', which it was when the write ended."""
+def _file_systems(trace: Trace, device: Ints, inode: Ints, end_ns: Ints) -> Coded:
+    """Of a number that was several file systems', which it was when the write ended; of a disk
+    itself none, whatever is mounted from it."""
     facts = trace.facts
     labels, codes = _coded(device, _or_all(facts.file_system_name))
     again = [key for key in distinct(device).tolist() if facts.is_used_again(key)]
-    if not again:
+    # The number of a device's node.
+    disks = (inode == device) & (device > 0)
+    if not again and not disks.any():
         return labels, codes
-    rows = np.flatnonzero(np.isin(device, again))
-    types = FileSystems(trace.points["file_system"]).at(device[rows], end_ns[rows])
-    owner, place = coded(device[rows])
-    known, which = np.unique(types.astype(str), return_inverse=True)
-    codes[rows] = len(labels) + place * len(known) + which
-    named = [facts.file_system_name(key, kind) for key in owner.tolist() for kind in known.tolist()]
-    texts = [*labels, *named]
+    texts = [*labels, NO_FILE_SYSTEM]
+    codes[disks] = len(labels)
+    if len(rows := np.flatnonzero(np.isin(device, again) & ~disks)):
+        types = FileSystems(trace.points["file_system"]).at(device[rows], end_ns[rows])
+        owner, place = coded(device[rows])
+        known, which = np.unique(types.astype(str), return_inverse=True)
+        codes[rows] = len(texts) + place * len(known) + which
+        texts += [facts.file_system_name(key, kind) for key in owner.tolist() for kind in known]
     used, place = coded(codes.astype(np.int64))
     return _same_texts([texts[code] for code in used.tolist()], place)
 

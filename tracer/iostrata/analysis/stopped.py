@@ -33,43 +33,55 @@ class Stop(IntEnum):
 
 
 SAID: Final = {
-    Stop.QUOTA: ("CPU quota", "beside their writes, as behind a call, ", " (see throttle.cpu)"),
-    Stop.SIGNAL: ("signals", "beside their writes (SIGSTOP, or who traces them) ", ""),
-    Stop.FREEZER: ("freezer", "beside their writes (of a control group) ", ""),
+    Stop.QUOTA: ("CPU quota", ", as behind a call,", " (see throttle.cpu)"),
+    Stop.SIGNAL: ("signals", " (SIGSTOP, or who traces them)", ""),
+    Stop.FREEZER: ("freezer", " (of a control group)", ""),
 }
-"""The line's name, when and by whom, and where more is told."""
+"""The line's name, when or by whom, and where more is told."""
 
 
 def stopped(tops: Sequence[Top], all_ns: int, *, several: bool) -> Iterator[NotObserved]:
     """A line for each machine where it is worth one. ``all_ns``: what all writes took together."""
     for top in tops:
         trace = top.trace
-        for stop, (name, when, see) in SAID.items():
-            took_ns = stops_of(top, stop)
-            total_ns = int(took_ns.sum())
-            if total_ns >= OF_NOTE * min(trace.end_ns - trace.begin_ns, all_ns) > 0:
-                what = (
-                    f"stopped threads that write {len(took_ns)} times {when}"
-                    f"for {duration(total_ns)} in all: in no latency{see}"
-                )
-                yield NotObserved(name, what, "", (trace.machine,) if several else ())
+        least_ns = OF_NOTE * min(trace.end_ns - trace.begin_ns, all_ns)
+        for stop in SAID:
+            took_ns, within_ns = stops_of(top, stop)
+            if least_ns > 0 and (what := _said(stop, took_ns, within_ns, least_ns)):
+                yield NotObserved(SAID[stop][0], what, "", (trace.machine,) if several else ())
 
 
-def stops_of(top: Top, stop: Stop) -> Ints:
-    """For how long each stop was, without what of it is in a request's latency, ns: of those that
-    were not in one all along."""
+def _said(stop: Stop, took_ns: Ints, within_ns: Ints, least_ns: float) -> str:
+    """Of what is worth it; empty: neither is."""
+    _, whose, see = SAID[stop]
+    parts = []
+    for times, where, consequence in (
+        (took_ns, "beside their writes", f"in no latency{see}"),
+        (within_ns, "amid requests", "in wakeup.reap, wakeup.worker or unattributed"),
+    ):
+        if (total_ns := int(times.sum())) >= least_ns:
+            count = f"{len(times)} time{'s' * (len(times) != 1)}"
+            parts.append(f"{count} {where}{whose} for {duration(total_ns)} in all: {consequence}")
+            whose = ""
+    return "stopped threads that write " + ", and ".join(parts) if parts else ""
+
+
+def stops_of(top: Top, stop: Stop) -> tuple[Ints, Ints]:
+    """For how long each stop was beside all that is in a latency, and for how long amid requests
+    of who was stopped, which went on meanwhile, ns; those that were so at all."""
     tid, begin_ns, end_ns = _quotas(top) if stop is Stop.QUOTA else _others(top, stop)
     pieces = top.pieces
     stops = np.flatnonzero(one_of(tid, distinct(pieces.tid)))
     tid, begin_ns, end_ns = tid[stops], begin_ns[stops], end_ns[stops]
-    took_ns = end_ns - begin_ns
+    within_ns = np.zeros_like(begin_ns)
     requests = np.flatnonzero((pieces.request_key != 0) & one_of(pieces.tid, distinct(tid)))
     for one in distinct(pieces.tid[requests]).tolist():
         own = requests[pieces.tid[requests] == one]
         under_way = Union(pieces.begin_ns[own], pieces.end_ns[own])
         mine = tid == one
-        took_ns[mine] -= under_way.within(begin_ns[mine], end_ns[mine])
-    return took_ns[took_ns > 0]
+        within_ns[mine] = under_way.within(begin_ns[mine], end_ns[mine])
+    took_ns = end_ns - begin_ns - within_ns
+    return took_ns[took_ns > 0], within_ns[within_ns > 0]
 
 
 def _quotas(top: Top) -> tuple[Ints, Ints, Ints]:
