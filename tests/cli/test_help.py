@@ -7,7 +7,7 @@ import pytest
 
 from iostrata import __version__, errors
 from iostrata.attribute.summarise import GROUPINGS
-from iostrata.cli import COMMANDS, EPILOG, function_of, status_of
+from iostrata.cli import COMMANDS, EPILOG, STATUS_BROKEN_PIPE, function_of, status_of
 from iostrata.cli.options import By
 
 
