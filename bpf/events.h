@@ -572,7 +572,9 @@ struct file_name_event {
 struct file_system_event {
 	EVENT_HEADER;
 	unsigned int dev;
-	char type[28]; /* as in the mount table, without what a daemon adds (fuse.sshfs) */
+	unsigned int
+		below_dev; /* its disk, or the file system that an overlay writes to; 0: none */
+	char type[24];     /* as in the mount table, without what a daemon adds (fuse.sshfs) */
 };
 
 /* What one BPF program has cost so far (needs kernel.bpf_stats_enabled). */

@@ -84,6 +84,8 @@ static __always_inline __u32 overlay_dev(struct super_block *sb)
 
 /* Notes where an overlay writes to: the mount table of a container is its own.  What it makes
  * durable at once (syncfs) tells of no file there first.  Not hidden: see watch_add. */
+int file_system_tell(__u64 sb_key, __u32 dev);
+
 int overlay_note(__u64 sb_key, __u32 dev)
 {
 	__u64 upper_key = overlay_upper((struct super_block *)sb_key);
@@ -93,6 +95,8 @@ int overlay_note(__u64 sb_key, __u32 dev)
 	if (!upper_key)
 		return 0;
 	upper_dev = LOOK(upper, s_dev);
+	/* Nobody may ever write there but by it. */
+	file_system_tell(upper_key, upper_dev);
 	if (!filter.device)
 		watch_file_system(upper, upper_dev);
 	for (__u32 way = 0; way < OVERLAY_WAYS; way++) {
@@ -112,28 +116,51 @@ int file_system_tell(__u64 sb_key, __u32 dev)
 {
 	struct super_block *sb = (struct super_block *)sb_key;
 	struct file_system_type *type = PEEK(sb, s_type);
-	union event *e = emit_reserve(POINT_file_system);
+	struct block_device *bdev = PEEK(sb, s_bdev);
+	__u32 below = bdev ? PEEK(bdev, bd_dev) : 0;
+	union event *e;
 
+	if (PEEK(sb, s_magic) == OVERLAY_MAGIC)
+		below = overlay_dev(sb);
+	e = emit_reserve(POINT_file_system);
 	if (!e)
 		return 0;
 	e->file_system.dev = dev;
+	e->file_system.below_dev = below;
 	bpf_probe_read_kernel_str(e->file_system.type, sizeof(e->file_system.type),
 				  PEEK(type, name));
 	emit_submit(e, POINT_file_system);
 	return 1;
 }
 
+/* What was decided of a number, of a file system that has gone. */
+static __noinline int watch_forget(__u32 dev)
+{
+	__u32 first = watch_set(dev);
+
+	for (__u32 way = 0; way < WATCH_WAYS; way++) {
+		struct watch *watch = &watched[(first + way) & (WATCH_SETS * WATCH_WAYS - 1)];
+
+		if (watch->dev == dev)
+			watch->bits &= ~(WATCH_ALLOWED | WATCH_OTHER | WATCH_FS);
+	}
+	return 0;
+}
+
 /* Whether it is another than was met there, or none was.  Where nobody hears of it, it is met
  * again. */
 static __always_inline bool file_system_meet(struct super_block *sb, __u32 dev, __u64 sb_key)
 {
-	struct follow *kind = &kinds[dev & (KINDS - 1)];
+	struct follow *kind = &kinds[(dev * 2654435761u) >> (32 - KINDS_BITS)];
 	/* One whose superblock lies where another's was differs by what that led to. */
 	__u64 which = (sb_key ^ LOOK_KEY(sb, s_fs_info) ^ LOOK(sb, s_magic)) * NAME_PRIME;
 	__u32 bits = which >> 32;
 
 	if (likely(kind->dev == dev && kind->bits == bits))
 		return false;
+	/* A disk's number is its own. */
+	if (kind->dev == dev && !(dev >> 20))
+		watch_forget(dev);
 	if (LOOK(sb, s_magic) == OVERLAY_MAGIC)
 		overlay_note(sb_key, dev);
 	if (file_system_tell(sb_key, dev)) {
@@ -234,6 +261,7 @@ static __always_inline bool identify(struct file *file, struct file_identity *id
 	struct inode *inode = LOOK(file, f_inode);
 	__u32 format = LOOK(inode, i_mode) & S_IFMT;
 	struct super_block *sb;
+	bool is_met = false;
 	__u32 bits;
 
 	if (format == S_IFREG || format == S_IFDIR) {
@@ -245,6 +273,8 @@ static __always_inline bool identify(struct file *file, struct file_identity *id
 	} else {
 		return false;
 	}
+	if (sb)
+		is_met = file_system_meet(sb, identity->dev, LOOK_KEY(inode, i_sb));
 	bits = watch_of(identity->dev);
 	if (unlikely(filter.device && !(bits & WATCH_ALLOWED))) {
 		__u64 sb_key = sb ? LOOK_KEY(inode, i_sb) : 0;
@@ -252,8 +282,7 @@ static __always_inline bool identify(struct file *file, struct file_identity *id
 		if (bits & WATCH_OTHER || !file_system_allowed(sb_key, identity->dev))
 			return false;
 	}
-	if (sb && unlikely(file_system_meet(sb, identity->dev, LOOK_KEY(inode, i_sb)) ||
-			   !(bits & WATCH_FS)))
+	if (sb && unlikely(is_met || !(bits & WATCH_FS)))
 		watch_file_system(sb, identity->dev);
 	identity->file_key = (__u64)file;
 	/* Whatever node it was opened by, a device has one inode, of this number (bdev_add). */

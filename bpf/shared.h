@@ -218,7 +218,7 @@ struct follow {
 };
 
 /* File systems that were told of: two that share a place are told of again. */
-#define KINDS 256
+#define KINDS_BITS 10
 
 /* Overlays that are told of. */
 #define OVERLAY_SETS 32

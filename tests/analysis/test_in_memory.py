@@ -72,8 +72,8 @@ def test_where_there_is_nothing_else_that_is_said(tmp_path: Path) -> None:
     assert "a directory on a disk" in told.value.hint
 
 
-def met(world: World, time_ns: int, what: str) -> None:
-    world.emit("file_system", time_ns, 100, dev=NOWHERE, type=what.encode())
+def met(world: World, time_ns: int, what: str, below: int = 0) -> None:
+    world.emit("file_system", time_ns, 100, dev=NOWHERE, type=what.encode(), below_dev=below)
 
 
 @pytest.mark.parametrize("what", ["tmpfs", "btrfs"])
@@ -95,15 +95,27 @@ def test_what_is_in_no_mount_table_is_what_was_met(what: str, tmp_path: Path) ->
 def test_a_number_that_is_used_again_is_at_each_time_what_was_met_last(tmp_path: Path) -> None:
     machine = world()
     writer = Writer(machine, 100, DISK, 1_000_000, file_device=NOWHERE)
-    for what, times in (("tmpfs", 3), ("fuseblk", 2), ("ramfs", 4), ("overlay", 1)):
-        met(machine, writer.now - 100, what)
+    for what, times, below in (
+        ("tmpfs", 3, 0),
+        ("fuseblk", 2, DISK),
+        ("ramfs", 4, 0),
+        ("overlay", 1, DISK),
+        ("overlay", 2, TMPFS),
+        ("btrfs", 1, device(8, 16)),
+        ("overlay", 1, OVERLAY),
+    ):
+        met(machine, writer.now - 100, what, below)
         for _ in range(times):
             durable_write(writer)
     machine.builder.write(tmp_path / "machine")
     found = analyse(open_recording(tmp_path / "machine"))
-    assert found.left_out == {IN_MEMORY: 7}
-    names, codes = found.writes.names["file_system"], found.writes.codes["file_system"]
-    assert [names[code] for code in codes] == ["fuseblk", "fuseblk", "overlay"]
+    assert found.left_out == {IN_MEMORY: 10}
+    told = {
+        column: [found.writes.names[column][code] for code in found.writes.codes[column]]
+        for column in ("file_system", "device")
+    }
+    assert told["file_system"] == ["fuseblk", "fuseblk", "overlay (ext4)", "btrfs"]
+    assert told["device"] == ["sda", "sda", "sda", "8:16"]
 
 
 def test_a_disk_itself_is_no_file_system(tmp_path: Path) -> None:

@@ -60,6 +60,23 @@ def test_what_is_mounted_out_of_sight(disk: Path) -> None:
     assert name.startswith("overlay (")
 
 
+def test_overlays_that_are_one_number_one_after_the_other(disk: Path) -> None:
+    """Of each it is known where it wrote to: on the disk, or in memory."""
+    other = "lowerdir=lower,upperdir=other/upper,workdir=other/work"
+    script = f"""
+    mkdir other; mount -t tmpfs none other; mkdir other/upper other/work
+    mount -t overlay -o {LAYERS} none place; WRITE 20; umount place
+    mount -t overlay -o {other} none place; WRITE 10; umount place
+    mount -t overlay -o {LAYERS} none place; WRITE 5; umount place
+    """
+    found = analyse(open_recording(recorded(disk, script)))
+    assert found.left_out == {IN_MEMORY: 10}
+    assert len(found.writes) == 25
+    (name,) = found.writes.names["file_system"]
+    assert name.startswith("overlay (")
+    assert "tmpfs" not in name
+
+
 def test_disks_that_are_one_number_one_after_the_other(disk: Path) -> None:
     """Of each it is known which disk is below."""
     for name in ("first", "second"):

@@ -27,7 +27,6 @@ from iostrata.stitch import (
     commits_of,
     reach_of,
 )
-from iostrata.trace import IN_MEMORY as MEMORY_ONLY
 from iostrata.trace import FileSystems, Trace
 
 FAILED = "the call failed"
@@ -105,9 +104,9 @@ def _in_memory(trace: Trace, units: Units) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = np.isin(units.device_key, in_memory)
     if again:
         rows = np.flatnonzero(np.isin(units.device_key, again))
-        types = FileSystems(trace.points["file_system"])
-        type_then = types.at(units.device_key[rows], units.end_ns[rows])
-        found[rows] = np.isin(type_then.astype(str), list(MEMORY_ONLY))
+        there = FileSystems(trace.points["file_system"])
+        gone = np.array([facts.was_in_memory(kind) for kind in there.kinds])
+        found[rows] = gone[there.at(units.device_key[rows], units.end_ns[rows])]
     return found
 
 

@@ -29,8 +29,7 @@ def names_of(
 
     ``hosts``: the links from a guest to its host.
     """
-    device, end_ns = units.device_key[kept], units.end_ns[kept]
-    facts = trace.facts
+    end_ns = units.end_ns[kept]
     process, _ = ProcessNames(trace).at(units.tgid[kept], end_ns)
     thread, comm = ThreadNames(trace).at(units.tid[kept], end_ns)
     engines = (*ENGINES, *(f"{hop.name}:" for hop in HOPS))
@@ -38,6 +37,7 @@ def names_of(
     labels = [f"{engine}{name}" for engine in engines for name in METHODS]
     method = units.engine[kept] * len(METHODS) + units.method[kept]
     cgroups = _cgroups(trace, units.tid[kept], end_ns)
+    file_system, placed = _places(trace, units, kept)
     found: Mapping[str, Coded] = {
         "machine": ((trace.machine,), np.zeros(len(kept), np.int32)),
         "method": _coded(method, lambda code: labels[code]),
@@ -48,33 +48,52 @@ def names_of(
         "vm": _vms(trace, units.tgid[kept], cgroups),
         "vcpu_placement": _coded(placements.at(units.tid[kept], end_ns), placements.text),
         "file": _files(trace, units, kept),
-        "file_system": _file_systems(trace, device, units.inode[kept], end_ns),
-        "device": _coded(device, _or_all(lambda key: image_name(key) or facts.device_name(key))),
+        "file_system": file_system,
+        "device": placed,
     }
     names = {column: labels for column, (labels, _) in found.items()}
     return names, {column: codes for column, (_, codes) in found.items()}
 
 
-def _file_systems(trace: Trace, device: Ints, inode: Ints, end_ns: Ints) -> Coded:
-    """Of a number that was several file systems', which it was when the write ended; of a disk
-    itself none, whatever is mounted from it."""
-    facts = trace.facts
-    labels, codes = _coded(device, _or_all(facts.file_system_name))
-    again = [key for key in distinct(device).tolist() if facts.is_used_again(key)]
+def _places(trace: Trace, units: Units, kept: Ints) -> tuple[Coded, Coded]:
+    """The file system and the device of each write. Of a number that was several file systems',
+    those that it was when the write ended; of a disk itself no file system, whatever is mounted."""
+    facts, device = trace.facts, units.device_key[kept]
+    kinds, kind = _coded(device, _or_all(facts.file_system_name))
+    names, name = _coded(device, _or_all(lambda key: image_name(key) or facts.device_name(key)))
     # The number of a device's node.
-    disks = (inode == device) & (device > 0)
-    if not again and not disks.any():
-        return labels, codes
-    texts = [*labels, NO_FILE_SYSTEM]
-    codes[disks] = len(labels)
-    if len(rows := np.flatnonzero(np.isin(device, again) & ~disks)):
-        types = FileSystems(trace.points["file_system"]).at(device[rows], end_ns[rows])
+    disks = (units.inode[kept] == device) & (device > 0)
+    if disks.any():
+        kinds, kind = _told_otherwise(kinds, kind, disks, [NO_FILE_SYSTEM], np.zeros(1, np.int64))
+    again = [key for key in distinct(device).tolist() if facts.is_used_again(key)]
+    rows = np.isin(device, again) & ~disks
+    if rows.any():
+        there = FileSystems(trace.points["file_system"])
         owner, place = coded(device[rows])
-        known, which = np.unique(types.astype(str), return_inverse=True)
-        codes[rows] = len(texts) + place * len(known) + which
-        texts += [facts.file_system_name(key, kind) for key in owner.tolist() for kind in known]
-    used, place = coded(codes.astype(np.int64))
-    return _same_texts([texts[code] for code in used.tolist()], place)
+        met = there.at(device[rows], units.end_ns[kept][rows])
+        kinds, kind = _told_otherwise(
+            kinds, kind, rows, [facts.name_of(one) for one in there.kinds], met
+        )
+        devices = [
+            facts.device_name(one.below_key or key) for key in owner.tolist() for one in there.kinds
+        ]
+        names, name = _told_otherwise(names, name, rows, devices, place * len(there.kinds) + met)
+    return (kinds, kind), (names, name)
+
+
+def _told_otherwise(
+    labels: tuple[str, ...],
+    codes: NDArray[np.int32],
+    rows: NDArray[np.bool_],
+    texts: Sequence[str],
+    places: Ints,
+) -> Coded:
+    """Some rows by other texts, at ``places`` (one for each, or one for all); no text without."""
+    told = codes.astype(np.int64)
+    told[rows] = len(labels) + places
+    used, place = coded(told)
+    every = [*labels, *texts]
+    return _same_texts([every[code] for code in used.tolist()], place)
 
 
 def _files(trace: Trace, units: Units, kept: Ints) -> Coded:

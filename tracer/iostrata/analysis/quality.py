@@ -461,7 +461,7 @@ def _idle_layers(trace: Trace, path: Path) -> set[str]:
     Virtqueues split the way to a host that was recorded; without one there is no such way.
     """
     mounted = {_type(mount.file_system) for mount in trace.facts.mounts}
-    mounted.update(*trace.facts.met.values())
+    mounted |= {met.kind for there in trace.facts.met.values() for met in there}
     disks = {block.name for block in trace.facts.blocks.values()}
     kinds = integers(trace.points["thread"]["kind"])
     hops = {each.hop for each in path.crossings if each.upper == trace.machine}

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -102,6 +102,14 @@ class CpuPlace:
     core: int | None
 
 
+class Met(NamedTuple):
+    """A file system that was met. ``below_key``: its disk, or the file system that an overlay
+    writes to; 0: none, or not known."""
+
+    kind: str
+    below_key: int = 0
+
+
 @dataclass(frozen=True)
 class Facts:
     """``apic_ids``: of each CPU that was online; empty: not recorded, or there are none.
@@ -119,7 +127,7 @@ class Facts:
     CPU lies that was online, by its number; empty: not recorded. ``passthrough``: as told when the
     recording began, and ended; so is ``affinity``, the CPUs (0-3,8) that each thread of a virtual
     machine's process may run on, which is there twice where that changed. ``met``: of each file
-    system's number the types that were met there, one after the other.
+    system's number what was met there, one after the other.
     """
 
     mounts: tuple[Mount, ...] = ()
@@ -141,7 +149,7 @@ class Facts:
     passthrough: tuple[Passthrough, ...] = ()
     topology: Mapping[int, CpuPlace] = field(default_factory=dict)
     affinity: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    met: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    met: Mapping[int, tuple[Met, ...]] = field(default_factory=dict)
 
     def running_machines(self, pid: Ints) -> Ints:
         """Of some processes those that are known to run a virtual machine, 0 for all others."""
@@ -167,15 +175,21 @@ class Facts:
         types = self.file_systems(device_key)
         return types[0] if len(types) == 1 else "unknown"
 
-    def file_system_name(self, device_key: int, kind: str = "") -> str:
-        """``ext4``; ``ext4 or xfs``, where both were there and it is not said which; where an
-        overlay writes to, too: ``overlay (ext4)``."""
-        kind = kind or " or ".join(self.file_systems(device_key)) or "unknown"
+    def name_of(self, met: Met) -> str:
+        """As ``file_system_name``, of what was met."""
+        is_upper = met.kind == "overlay" and met.below_key
+        return f"{met.kind} ({self.file_system(met.below_key)})" if is_upper else met.kind
+
+    def file_system_name(self, device_key: int) -> str:
+        """``ext4``; ``ext4 or xfs``, where both were there; where an overlay writes to, too:
+        ``overlay (ext4)``."""
+        kind = " or ".join(self.file_systems(device_key)) or "unknown"
         upper = self._written_by_overlay(device_key) if kind == "overlay" else []
         return f"{kind} ({self.file_system(upper[0])})" if upper else kind
 
     def is_used_again(self, device_key: int) -> bool:
-        """Whether this number was that of file systems of several types, one after the other."""
+        """Whether this number was that of several file systems, one after the other, of other types
+        or on other things."""
         return len(self.met.get(device_key, ())) > 1
 
     def is_in_memory(self, device_key: int) -> bool:
@@ -187,11 +201,17 @@ class Facts:
             device_key = upper[0]
         return self.file_system(device_key) in IN_MEMORY
 
+    def was_in_memory(self, met: Met) -> bool:
+        """As ``is_in_memory``, of what was met."""
+        return met.kind in IN_MEMORY or (
+            met.kind == "overlay" and met.below_key > 0 and self.is_in_memory(met.below_key)
+        )
+
     def file_systems(self, device_key: int) -> list[str]:
         """All that were there: what was mounted when the recording began comes first."""
         kinds = [mount.file_system for mount in self._mounts_of.get(device_key, ())]
         known = {kind.partition(".")[0] for kind in kinds}
-        kinds += [kind for kind in self.met.get(device_key, ()) if kind not in known]
+        kinds += [met.kind for met in self.met.get(device_key, ()) if met.kind not in known]
         return list(dict.fromkeys(kinds)) or ["overlay"] * (device_key in self.overlays)
 
     @cached_property
@@ -220,6 +240,7 @@ class Facts:
                 block = self.blocks.get(key)
                 left += [self.disk_of(key), *(block.lower_keys if block else ())]
                 left += self._written_by_overlay(key)
+                left += [met.below_key for met in self.met.get(key, ()) if met.below_key]
         return found
 
     def written_to(self, device_key: int) -> int:
@@ -230,7 +251,11 @@ class Facts:
         """The file system that an overlay's changes go to."""
         if device_key in self.overlays:
             return [self.overlays[device_key]]
-        return self._uppers.get(device_key, [])
+        if device_key in self._uppers:
+            return self._uppers[device_key]
+        # Of a recorder that was killed it is not told at the end.
+        overlays = [met for met in self.met.get(device_key, ()) if met.kind == "overlay"]
+        return [met.below_key for met in overlays[-1:] if met.below_key]
 
     @cached_property
     def _uppers(self) -> dict[int, list[int]]:
@@ -258,7 +283,7 @@ class Facts:
         Of several mounts the one of the largest part; ``vdb:/wal/1`` where there is none, or more
         than one file system was, or ``overlay 0:39:/wal/1``.
         """
-        one = len(self.file_systems(device_key)) == 1
+        one = len(self.file_systems(device_key)) == 1 and not self.is_used_again(device_key)
         mounts = self._mounts_of.get(device_key, []) if one else []
         for mount in sorted(mounts, key=lambda mount: len(mount.root)):
             root = mount.root.rstrip("/")

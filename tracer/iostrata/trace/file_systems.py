@@ -11,35 +11,37 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, distinct, integers
 from iostrata.foreign import shown
+from iostrata.trace.facts import Met
 from iostrata.trace.points import Points
-
-Types = NDArray[np.object_]
 
 
 class FileSystems:
-    """Their types, by number and time, as they were met."""
+    """What was met, by number and time. ``kinds``: different ones; ``at`` tells which of them."""
 
     def __init__(self, told: Points) -> None:
-        columns = told.columns("time_ns", "dev", "type")
+        columns = told.columns("time_ns", "dev", "type", "below_dev")
         self._number, self._time_ns = integers(columns["dev"]), integers(columns["time_ns"])
-        self._types: Types = np.array([shown(bytes(each)) for each in columns["type"]], object)
+        types = (shown(bytes(each)) for each in columns["type"])
+        rows = list(map(Met, types, integers(columns["below_dev"]).tolist()))
+        self.kinds = tuple(dict.fromkeys(rows))
+        place = {kind: number for number, kind in enumerate(self.kinds)}
+        self._kind = np.array([place[row] for row in rows], np.int64)
 
     @cached_property
-    def met(self) -> dict[int, tuple[str, ...]]:
-        """Of each number all types that were met there, in their order."""
+    def met(self) -> dict[int, tuple[Met, ...]]:
+        """Of each number all that were met there, in their order."""
         order = np.argsort(self._time_ns, kind="stable")
-        number, types = self._number[order], self._types[order]
+        number, kind = self._number[order], self._kind[order]
         return {
-            each: tuple(dict.fromkeys(types[number == each].tolist()))
+            each: tuple(self.kinds[one] for one in dict.fromkeys(kind[number == each].tolist()))
             for each in distinct(number).tolist()
         }
 
-    def at(self, number: Ints, time_ns: Ints) -> Types:
-        """The type of each number at a time; of numbers that were met."""
+    def at(self, number: Ints, time_ns: Ints) -> Ints:
+        """The place in ``kinds`` of what each number was at a time; of numbers that were met."""
         row = AsOf(self._number, self._time_ns).at_or_nearest(number, time_ns)
-        types: Types = self._types[row]
-        return types
+        found: Ints = self._kind[row]
+        return found

@@ -1111,7 +1111,8 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("cpu", "<u2", 10),
         ("tid", "<u4", 12),
         ("dev", "<u4", 16),
-        ("type", "S28", 20),
+        ("below_dev", "<u4", 20),
+        ("type", "S24", 24),
     ),
 }
 
