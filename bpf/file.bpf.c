@@ -82,10 +82,31 @@ static __always_inline __u32 overlay_dev(struct super_block *sb)
 	return upper ? PEEK((struct super_block *)upper, s_dev) : 0;
 }
 
+/* Tells the kind of a file system that its number does not tell, as they are used again.  Not
+ * hidden: see watch_add. */
+int file_system_tell(__u64 sb_key, __u32 dev)
+{
+	struct super_block *sb = (struct super_block *)sb_key;
+	struct file_system_type *type = PEEK(sb, s_type);
+	struct block_device *bdev = PEEK(sb, s_bdev);
+	__u32 below = bdev ? PEEK(bdev, bd_dev) : 0;
+	union event *e;
+
+	if (PEEK(sb, s_magic) == OVERLAY_MAGIC)
+		below = overlay_dev(sb);
+	e = emit_reserve(POINT_file_system);
+	if (!e)
+		return 0;
+	e->file_system.dev = dev;
+	e->file_system.below_dev = below;
+	bpf_probe_read_kernel_str(e->file_system.type, sizeof(e->file_system.type),
+				  PEEK(type, name));
+	emit_submit(e, POINT_file_system);
+	return 1;
+}
+
 /* Notes where an overlay writes to: the mount table of a container is its own.  What it makes
  * durable at once (syncfs) tells of no file there first.  Not hidden: see watch_add. */
-int file_system_tell(__u64 sb_key, __u32 dev);
-
 int overlay_note(__u64 sb_key, __u32 dev)
 {
 	__u64 upper_key = overlay_upper((struct super_block *)sb_key);
@@ -110,29 +131,6 @@ int overlay_note(__u64 sb_key, __u32 dev)
 	return 0;
 }
 
-/* Tells the kind of a file system that its number does not tell, as they are used again.  Not
- * hidden: see watch_add. */
-int file_system_tell(__u64 sb_key, __u32 dev)
-{
-	struct super_block *sb = (struct super_block *)sb_key;
-	struct file_system_type *type = PEEK(sb, s_type);
-	struct block_device *bdev = PEEK(sb, s_bdev);
-	__u32 below = bdev ? PEEK(bdev, bd_dev) : 0;
-	union event *e;
-
-	if (PEEK(sb, s_magic) == OVERLAY_MAGIC)
-		below = overlay_dev(sb);
-	e = emit_reserve(POINT_file_system);
-	if (!e)
-		return 0;
-	e->file_system.dev = dev;
-	e->file_system.below_dev = below;
-	bpf_probe_read_kernel_str(e->file_system.type, sizeof(e->file_system.type),
-				  PEEK(type, name));
-	emit_submit(e, POINT_file_system);
-	return 1;
-}
-
 /* What was decided of a number, of a file system that has gone. */
 static __noinline int watch_forget(__u32 dev)
 {
@@ -151,7 +149,7 @@ static __noinline int watch_forget(__u32 dev)
  * again. */
 static __always_inline bool file_system_meet(struct super_block *sb, __u32 dev, __u64 sb_key)
 {
-	struct follow *kind = &kinds[(dev * 2654435761u) >> (32 - KINDS_BITS)];
+	struct follow *kind = &kinds[DEV_HASH(dev, KINDS_BITS)];
 	/* One whose superblock lies where another's was differs by what that led to. */
 	__u64 which = (sb_key ^ LOOK_KEY(sb, s_fs_info) ^ LOOK(sb, s_magic)) * NAME_PRIME;
 	__u32 bits = which >> 32;

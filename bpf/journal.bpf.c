@@ -10,7 +10,7 @@ extern struct handlers handlers[TRANSACTIONS];
 /* A journal has a running and a committing transaction. */
 static __always_inline struct handlers *handlers_of(__u32 dev, __u32 transaction)
 {
-	__u32 place = (dev * 2654435761u) >> 20 << 1 | (transaction & 1);
+	__u32 place = DEV_HASH(dev, 12) << 1 | (transaction & 1);
 
 	/* The bound comes last: Linux 6.1's verifier knows none of what was or-ed. */
 	barrier_var(place);

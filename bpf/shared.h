@@ -17,7 +17,11 @@
 #define THREAD_WAYS 4
 #define MAX_THREADS (THREAD_SETS * THREAD_WAYS)
 
-#define WATCH_SETS 256
+/* A place for a device, of 1 << bits. */
+#define DEV_HASH(dev, bits) (((dev)*2654435761u) >> (32 - (bits)))
+
+#define WATCH_SETS_BITS 8
+#define WATCH_SETS (1 << WATCH_SETS_BITS)
 #define WATCH_WAYS 4
 #define MAX_FOLLOWS 4096
 #define MAX_MOUNTED 128

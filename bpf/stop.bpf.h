@@ -20,6 +20,12 @@ struct task_struct___stopped {
  * fa2c3254d7cf, in v5.18); set by the recorder. */
 extern const volatile bool switch_state_argument;
 
+/* ctx: of sched_switch, by which the task leaves its CPU of its own will. */
+static __always_inline __u32 state_left_in(__u64 *ctx, struct task_struct *task)
+{
+	return switch_state_argument ? ctx[3] : task_state(task);
+}
+
 /* ctx: of sched_switch, which the task leaves its CPU by; STOP_NONE: it may run, or sleeps. */
 static __always_inline enum stop stop_of(__u64 *ctx, struct task_struct *task)
 {
@@ -30,7 +36,7 @@ static __always_inline enum stop stop_of(__u64 *ctx, struct task_struct *task)
 		return STOP_QUOTA;
 	if (ctx[0]) /* preempted */
 		return STOP_NONE;
-	state = switch_state_argument ? ctx[3] : task_state(task);
+	state = state_left_in(ctx, task);
 	if (unlikely(state & (TASK_STOPPED | TASK_TRACED)))
 		return STOP_SIGNAL;
 	if (unlikely(state & TASK_FROZEN || task->flags & PF_FROZEN))

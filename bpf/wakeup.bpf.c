@@ -216,7 +216,7 @@ static __always_inline void leaves(__u64 *ctx, struct thread *thread, struct tas
 	if (preempted)
 		thread->off_state = 0;
 	else
-		thread->off_state = switch_state_argument ? ctx[3] : task_state(task);
+		thread->off_state = state_left_in(ctx, task);
 	left(thread, now_ns);
 	thread->submits = thread->off_state && task->bio_list && is_last(task->bio_list);
 	if (unlikely(thread->submits))

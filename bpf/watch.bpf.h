@@ -18,7 +18,7 @@ extern struct follow mounted[MAX_MOUNTED];   /* file systems and their disks; de
 
 static __always_inline __u32 watch_set(__u32 dev)
 {
-	return ((dev * 2654435761u) >> 24) * WATCH_WAYS;
+	return DEV_HASH(dev, WATCH_SETS_BITS) * WATCH_WAYS;
 }
 
 /* The device's enum watch_bits. */

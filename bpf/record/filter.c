@@ -115,7 +115,7 @@ static void table_full(struct iostrata *skeleton, enum table table, unsigned int
 /* As watch_mark() in BPF, and safe beside it; NULL: there is no room. */
 static struct watch *watch(struct iostrata *skeleton, unsigned int dev, unsigned int bits)
 {
-	unsigned int first = ((dev * 2654435761u) >> 24) * WATCH_WAYS;
+	unsigned int first = DEV_HASH(dev, WATCH_SETS_BITS) * WATCH_WAYS;
 
 	for (unsigned int way = 0; way < WATCH_WAYS; way++) {
 		struct watch *place = &skeleton->bss->watched[first + way];
@@ -167,7 +167,7 @@ static void follow(struct iostrata *skeleton, const struct blocks *blocks)
 
 int filter_allows(const struct iostrata *skeleton, unsigned int dev)
 {
-	unsigned int first = ((dev * 2654435761u) >> 24) * WATCH_WAYS;
+	unsigned int first = DEV_HASH(dev, WATCH_SETS_BITS) * WATCH_WAYS;
 
 	for (unsigned int way = 0; dev && way < WATCH_WAYS; way++) {
 		const struct watch *place = &skeleton->bss->watched[first + way];

@@ -70,6 +70,8 @@ def stops_of(top: Top, stop: Stop) -> tuple[Ints, Ints]:
     """For how long each stop was beside all that is in a latency, and for how long amid requests
     of who was stopped, which went on meanwhile, ns; those that were so at all."""
     tid, begin_ns, end_ns = _quotas(top) if stop is Stop.QUOTA else _others(top, stop)
+    if not len(tid):
+        return end_ns, end_ns
     pieces = top.pieces
     stops = np.flatnonzero(one_of(tid, distinct(pieces.tid)))
     tid, begin_ns, end_ns = tid[stops], begin_ns[stops], end_ns[stops]

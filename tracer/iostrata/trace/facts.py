@@ -184,8 +184,7 @@ class Facts:
         """``ext4``; ``ext4 or xfs``, where both were there; where an overlay writes to, too:
         ``overlay (ext4)``."""
         kind = " or ".join(self.file_systems(device_key)) or "unknown"
-        upper = self._written_by_overlay(device_key) if kind == "overlay" else []
-        return f"{kind} ({self.file_system(upper[0])})" if upper else kind
+        return self.name_of(Met(kind, next(iter(self._written_by_overlay(device_key)), 0)))
 
     def is_used_again(self, device_key: int) -> bool:
         """Whether this number was that of several file systems, one after the other, of other types
