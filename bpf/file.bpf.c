@@ -105,29 +105,20 @@ int file_system_tell(__u64 sb_key, __u32 dev)
 	return 1;
 }
 
-/* Notes where an overlay writes to: the mount table of a container is its own.  What it makes
- * durable at once (syncfs) tells of no file there first.  Not hidden: see watch_add. */
-int overlay_note(__u64 sb_key, __u32 dev)
+/* What an overlay writes to, of which nobody may ever hear but by it: what it makes durable at once
+ * (syncfs) tells of no file there first.  Not hidden: see watch_add. */
+int overlay_look_below(__u64 sb_key)
 {
 	__u64 upper_key = overlay_upper((struct super_block *)sb_key);
 	struct super_block *upper = TYPED(struct super_block, upper_key);
-	__u32 first = dev % OVERLAY_SETS * OVERLAY_WAYS, upper_dev;
+	__u32 upper_dev;
 
 	if (!upper_key)
 		return 0;
 	upper_dev = LOOK(upper, s_dev);
-	/* Nobody may ever write there but by it. */
 	file_system_tell(upper_key, upper_dev);
 	if (!filter.device)
 		watch_file_system(upper, upper_dev);
-	for (__u32 way = 0; way < OVERLAY_WAYS; way++) {
-		struct follow *overlay = &overlays[(first + way) & (MAX_OVERLAYS - 1)];
-
-		if (overlay->dev == dev || take(&overlay->dev, dev)) {
-			overlay->bits = upper_dev;
-			return 0;
-		}
-	}
 	return 0;
 }
 
@@ -160,7 +151,7 @@ static __always_inline bool file_system_meet(struct super_block *sb, __u32 dev, 
 	if (kind->dev == dev && !(dev >> 20))
 		watch_forget(dev);
 	if (LOOK(sb, s_magic) == OVERLAY_MAGIC)
-		overlay_note(sb_key, dev);
+		overlay_look_below(sb_key);
 	if (file_system_tell(sb_key, dev)) {
 		kind->bits = bits;
 		kind->dev = dev;

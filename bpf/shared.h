@@ -224,11 +224,6 @@ struct follow {
 /* File systems that were told of: two that share a place are told of again. */
 #define KINDS_BITS 10
 
-/* Overlays that are told of. */
-#define OVERLAY_SETS 32
-#define OVERLAY_WAYS 8
-#define MAX_OVERLAYS (OVERLAY_SETS * OVERLAY_WAYS)
-
 #define TRANSPORT_SETS 256
 #define TRANSPORT_WAYS 4
 #define MAX_TRANSPORTS (TRANSPORT_SETS * TRANSPORT_WAYS)

@@ -34,7 +34,6 @@ __u32 recording_over = 0;
 struct watch watched[WATCH_SETS * WATCH_WAYS] = {};
 __u32 watched_loops = 0;
 struct follow follows[MAX_FOLLOWS] = {};
-struct follow overlays[MAX_OVERLAYS] = {};
 struct follow kinds[1 << KINDS_BITS] = {};
 struct follow mounted[MAX_MOUNTED] = {};
 __u32 told_tasks[TOLD_TASKS] SEC(".data") = {};

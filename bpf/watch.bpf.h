@@ -12,7 +12,6 @@ extern struct watch watched[WATCH_SETS * WATCH_WAYS];
 extern struct follow follows[MAX_FOLLOWS];
 extern __u64 named[1 << NAMED_BITS];         /* what a file was called when it was last told of */
 extern __u32 watched_loops;                  /* whether one of them is a loop device */
-extern struct follow overlays[MAX_OVERLAYS]; /* and, as bits, where they write to */
 extern struct follow kinds[1 << KINDS_BITS]; /* file systems that were met: which */
 extern struct follow mounted[MAX_MOUNTED];   /* file systems and their disks; dev 0: no more */
 

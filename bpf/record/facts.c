@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The machine's facts as files of the recording: block devices, mounts, CPUs, overlays. */
+/* The machine's facts as files of the recording: block devices, mounts, CPUs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/major.h>
@@ -164,24 +164,6 @@ int facts_follow(struct blocks *blocks, int directory_fd)
 		error = fclose(mounts) ? -errno : 0;
 	}
 	return facts_follow_disks(blocks, directory_fd) ?: error;
-}
-
-int facts_write_overlays(const struct follow *overlays, int directory_fd)
-{
-	FILE *out = NULL;
-
-	for (unsigned int i = 0; i < MAX_OVERLAYS; i++) {
-		if (!overlays[i].dev)
-			continue;
-		if (!out) {
-			out = facts_create(directory_fd, "facts/overlays");
-			if (!out)
-				return -errno;
-			fputs("dev\tupper_dev\n", out);
-		}
-		fprintf(out, "%u\t%u\n", overlays[i].dev, overlays[i].bits);
-	}
-	return out && fclose(out) ? -errno : 0;
 }
 
 static int copy_mountinfo(int directory_fd)

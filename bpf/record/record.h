@@ -219,8 +219,6 @@ int facts_write(const struct blocks *blocks, int directory_fd);
 int facts_follow_disks(struct blocks *blocks, int directory_fd);
 /* The same, and what was mounted: at the end. */
 int facts_follow(struct blocks *blocks, int directory_fd);
-/* Where the overlays that were met write to. */
-int facts_write_overlays(const struct follow *overlays, int directory_fd);
 FILE *facts_create(int directory_fd, const char *name);
 
 /* tsc.c: how the virtual machines' time stamp counters differ from this machine's */

@@ -89,9 +89,6 @@ int trace_end(struct session *session)
 	if (!error)
 		error = facts_follow(&session->blocks, session->directory_fd);
 	if (!error)
-		error = facts_write_overlays(session->probes.skeleton->bss->overlays,
-					     session->directory_fd);
-	if (!error)
 		error = tsc_write(session->directory_fd);
 	if (!error)
 		error = vmms_write(session->options.duties, session->directory_fd);

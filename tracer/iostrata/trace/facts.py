@@ -114,7 +114,8 @@ class Met(NamedTuple):
 class Facts:
     """``apic_ids``: of each CPU that was online; empty: not recorded, or there are none.
 
-    ``overlays``: of each overlay that was met, the file system that its changes go to.
+    ``overlays``: of each overlay that was met, the file system that its changes go to, as recorders
+    told of it before there was the point file_system.
     ``cgroups``: the path of each control group of version 2 that was met, by its id.
     ``stacks``: the functions of each of the kernel's stacks that a thread slept in, from the
     innermost; empty: not recorded. ``least_rtt_us``: of each connection (client's port << 16 |
@@ -250,11 +251,9 @@ class Facts:
         """The file system that an overlay's changes go to."""
         if device_key in self.overlays:
             return [self.overlays[device_key]]
-        if device_key in self._uppers:
-            return self._uppers[device_key]
-        # Of a recorder that was killed it is not told at the end.
         overlays = [met for met in self.met.get(device_key, ()) if met.kind == "overlay"]
-        return [met.below_key for met in overlays[-1:] if met.below_key]
+        met = [met.below_key for met in overlays[-1:] if met.below_key]
+        return met or self._uppers.get(device_key, [])
 
     @cached_property
     def _uppers(self) -> dict[int, list[int]]:
@@ -288,7 +287,7 @@ class Facts:
             root = mount.root.rstrip("/")
             if path == mount.root or path.startswith(root + "/"):
                 return mount.mount_point.rstrip("/") + path.removeprefix(root) or "/"
-        if device_key in self.overlays:
+        if "overlay" in self.file_systems(device_key):
             return f"overlay {device_numbers(device_key)}:{path}"
         return f"{self.device_name(device_key)}:{path}"
 
