@@ -12,7 +12,7 @@ import pytest
 
 from iostrata.trace.clocks import TscOffset
 from iostrata.trace.fact_files import read_facts
-from iostrata.trace.facts import BlockDevice, CpuPlace, Facts, Mount, device_key
+from iostrata.trace.facts import BlockDevice, CpuPlace, Facts, Met, Mount, device_key
 from iostrata.trace.images import Extent
 from iostrata.trace.read import read_trace
 from tests.builder import TraceBuilder
@@ -357,3 +357,17 @@ def test_overlays_on_overlays_on_overlays() -> None:
     assert facts.below(500) >= set(range(1, 501))
     assert facts.file_system_name(500) == "overlay (overlay)"
     assert facts.file_system_name(2) == "overlay (ext4)"
+
+
+def test_what_an_overlay_writes_to_is_what_lies_on_top_there_unless_it_was_told() -> None:
+    mounts = (
+        Mount(1, "/", "ext4", "/dev/vda1", "rw"),
+        Mount(2, "/a/b", "xfs", "/dev/vdb", "rw"),
+        Mount(3, "/a/b", "tmpfs", "tmpfs", "rw"),
+        Mount(4, "/a/b", "overlay", "overlay", "rw,upperdir=/a/b/c/up"),
+        Mount(5, "/x", "overlay", "overlay", "rw,upperdir=up"),
+        Mount(6, "/y", "overlay", "overlay", "rw,upperdir=/a/bc"),
+    )
+    told = {6: [Met("overlay", 2)]}
+    assert [Facts(mounts=mounts).written_to(key) for key in (4, 5, 6)] == [3, 5, 1]
+    assert Facts(mounts=mounts, met=told).written_to(6) == 2

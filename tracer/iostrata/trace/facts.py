@@ -8,7 +8,7 @@ A fact that was not recorded is missing, never guessed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -43,10 +43,6 @@ class Mount:
     source: str
     options: str
     root: str = "/"
-
-    def holds(self, path: str) -> bool:
-        """Whether a path is below the mount point."""
-        return path == self.mount_point or path.startswith(self.mount_point.rstrip("/") + "/")
 
 
 @dataclass(frozen=True)
@@ -108,6 +104,15 @@ class Met(NamedTuple):
 
     kind: str
     below_key: int = 0
+
+
+def _upwards(path: str) -> Iterator[str]:
+    """A path and all that it is below, the root as "": /a/b, /a, ""; of a relative one nothing."""
+    if path.startswith("/"):
+        yield path
+    while path.startswith("/"):
+        path = path.rpartition("/")[0]
+        yield path
 
 
 @dataclass(frozen=True)
@@ -259,18 +264,19 @@ class Facts:
     def _uppers(self) -> dict[int, list[int]]:
         """The same by the overlay's first mount; of each that has an upper directory."""
         first: dict[int, str] = {}
+        at: dict[str, list[int]] = {}
         for mount in self.mounts:
             first.setdefault(mount.device_key, mount.options)
-        # Of several mounts at one place the last one is on top.
-        deepest_first = sorted(self.mounts, key=lambda mount: len(mount.mount_point))[::-1]
+            at.setdefault(mount.mount_point.rstrip("/"), []).append(mount.device_key)
         found = {}
         for device_key, options in first.items():
             if upper := re.search(r"(?:^|,)upperdir=([^,]+)", options):
-                directory = unescape(upper[1])
+                # Of several mounts at one place the last one is on top.
                 holding = (
-                    mount.device_key
-                    for mount in deepest_first
-                    if mount.device_key != device_key and mount.holds(directory)
+                    key
+                    for directory in _upwards(unescape(upper[1]))
+                    for key in reversed(at.get(directory, []))
+                    if key != device_key
                 )
                 found[device_key] = list(islice(holding, 1))
         return found
