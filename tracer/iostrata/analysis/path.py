@@ -99,7 +99,7 @@ class Path:
 
     def in_order(self) -> list[Layer]:
         """Every layer once, as the table shows them: from the top machines down to the devices."""
-        return list(dict.fromkeys(self._in_order()))
+        return list(self._ordered)
 
     @property
     def crossings(self) -> tuple[Crossing, ...]:
@@ -126,6 +126,10 @@ class Path:
         for link, down in self.graph.way(one, other) or ():
             times = link.clock.to_lower(times) if down else link.clock.to_upper(times)
         return times
+
+    @cached_property
+    def _ordered(self) -> tuple[Layer, ...]:
+        return tuple(dict.fromkeys(self._in_order()))
 
     def _in_order(self) -> Iterator[Layer]:
         """Each machine: the ways to it, its own rows and those of the ways from it, its devices."""
