@@ -253,7 +253,7 @@ static void read_queue_limits(struct block *block, const unsigned int *io_costs)
 
 static void read_block(struct block *block, const char *name, const unsigned int *io_costs)
 {
-	char partition[16], sequence[32];
+	char partition[16], sequence[32], sectors[32];
 
 	*block = (struct block){ .dev = read_dev(name, "dev") };
 	snprintf(block->name, sizeof(block->name), "%s", name);
@@ -271,6 +271,8 @@ static void read_block(struct block *block, const char *name, const unsigned int
 	read_fact(name, "ro", block->read_only, sizeof(block->read_only));
 	read_fact(name, "diskseq", sequence, sizeof(sequence));
 	block->sequence = strtoull(sequence, NULL, 10);
+	read_fact(name, "size", sectors, sizeof(sectors));
+	block->empty = !strcmp(sectors, "0");
 	read_transport(block);
 	read_pci(block);
 	read_queue_limits(block, io_costs);

@@ -312,7 +312,8 @@ static bool lies_on_allowed(const struct iostrata *skeleton, const struct blocks
 }
 
 /* A whole disk stands for its partitions, and any device for those that are stacked on it, and
- * for the file systems on those.  What is known to be elsewhere is told from what is not known. */
+ * for the file systems on those.  What is known to be elsewhere is told from what is not known, as
+ * of a device that has no medium yet. */
 static void allow_above(struct iostrata *skeleton, const struct blocks *blocks)
 {
 	for (unsigned int i = 0; i < blocks->count; i++) {
@@ -320,7 +321,7 @@ static void allow_above(struct iostrata *skeleton, const struct blocks *blocks)
 
 		if (lies_on_allowed(skeleton, blocks, block))
 			allow(skeleton, blocks, block->dev);
-		else
+		else if (!block->empty)
 			watch(skeleton, block->dev, WATCH_OTHER);
 	}
 	each_mounted(skeleton, blocks, allow_mounted);

@@ -182,6 +182,7 @@ struct block {
 	char queue_limits[16];            /* which of wbt and io.cost may hold a request back */
 	unsigned long long backing_inode; /* 0: of no file */
 	unsigned long long sequence;      /* of a disk's medium; 0: not told */
+	bool empty;                       /* it has none yet: a loop device without a file */
 	unsigned int lower_devs[64];
 	unsigned int lower_count;
 };

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from iostrata.trace.layout import UNSEEN_UNDECIDED
 from iostrata.trace.read import read_trace
 from tests.root.conftest import iostrata
 from tests.root.test_record import good
@@ -114,6 +115,39 @@ def test_what_was_mounted_meanwhile_elsewhere_is_decided_or_counted(
     good(done.returncode, done.stderr)
     assert written(json.loads(done.stdout)) == {"overlay (ext4)": WRITES}
     assert overlay.exists()
+
+
+BOUND = """
+set -e
+trap 'for one in $bound; do losetup --detach "$one"; done' EXIT
+for image; do
+    one=$(losetup --find --show "$image")
+    bound="$bound $one"
+done
+dd if=/dev/zero of="$one" bs=4k count=20 oflag=dsync status=none
+sleep 1
+dd if=/dev/zero of="$one" bs=4k count=20 oflag=dsync status=none
+"""
+
+
+def test_a_loop_device_that_is_set_up_beside_others_is_decided_or_counted(
+    recorder: Path, disk: Path
+) -> None:
+    """Without a file it is on no disk; with one, on none that is known yet."""
+    images = [disk / f"image{number}" for number in range(4)]
+    for image in images:
+        image.write_bytes(bytes(1 << 20))
+    command = [str(recorder), "-o", str(disk / "recording"), "--device", device_of(disk)]
+    command += ["--", "sh", "-c", BOUND, "sh", *map(str, images)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    good(done.returncode, done.stderr)
+    points = read_trace(disk / "recording").points
+    written = points["syscall"]["size_bytes"].tolist().count(4096)
+    unseen = points["unseen"]
+    so_far = [int(count) for kind, count in zip(unseen["kind"], unseen["count"], strict=True)
+              if kind == UNSEEN_UNDECIDED]  # fmt: skip
+    assert written >= 20
+    assert written + sum(so_far[-1:]) == 40
 
 
 def test_a_machine_without_disks(recorder: Path, tmp_path: Path) -> None:
