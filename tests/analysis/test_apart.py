@@ -28,7 +28,8 @@ def test_a_guest_that_died_before_anything_was_on_its_disk(left: str, tmp_path: 
             path.write_bytes(b"") if left == "empty" else path.unlink()
     quality = analyse(open_recording(tmp_path / "found")).quality
     assert [line.partition(":")[0] for line in quality.apart] == ["guest"]
-    assert quality.damage == (NO_RECORDER,)
+    absent = ("guest: cpu_0 and 1 more: missing",) * (left == "none")
+    assert quality.damage == (*absent, NO_RECORDER)
 
 
 def test_one_that_is_whole_has_no_damage() -> None:

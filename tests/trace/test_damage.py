@@ -472,3 +472,15 @@ def test_a_recorder_that_tells_nothing_is_damage(tmp_path: Path, left: bytes | N
     if left is not None:
         (kept / "recorder").write_bytes(left)
     assert read_trace(kept).damage == (NO_RECORDER,)
+
+
+@pytest.mark.parametrize("counted", [True, False], ids=["counted", "not counted"])
+def test_a_cpu_without_a_file_is_damage(tmp_path: Path, *, counted: bool) -> None:
+    """Whoever counted its events: each CPU's file is made as the recording begins."""
+    kept = shutil.copytree(RECORDINGS / "four_methods" / "local", tmp_path / "trace")
+    (kept / "cpu_1").unlink()
+    if not counted:
+        (kept / "recorder").unlink()
+    trace = read_trace(kept)
+    assert trace.damage == ("cpu_1: missing", *[NO_RECORDER] * (not counted))
+    assert windows(trace)[0] == (trace.begin_ns, trace.end_ns, 1, -1)

@@ -220,7 +220,21 @@ def read_streams(
             damage += stream.damage
         else:
             damage.append(f"{shown(path.name)}: no stream of this trace")
+    if absent := absent_cpus(metadata.env, streams):
+        more = f" and {len(absent) - 1} more" * (len(absent) > 1)
+        damage.append(f"cpu_{absent[0]}{more}: missing")
+        lost = [lost_stream(f"cpu_{cpu}") for cpu in absent]
+        streams = sorted(streams + lost, key=lambda stream: stream_order(Path(stream.name)))
     return streams, damage
+
+
+def absent_cpus(env: Mapping[str, str | int], streams: Sequence[Stream]) -> list[int]:
+    """CPUs that have no file: of each that may come, the recorder makes one as it begins."""
+    cpus = env.get("machine_cpus")
+    if not by_recorder(env) or not isinstance(cpus, int):
+        return []
+    there = {stream.cpu for stream in streams}
+    return [cpu for cpu in range(cpus) if cpu not in there]
 
 
 def expected_of(paths: Sequence[Path], metadata: Metadata) -> Expected:
