@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from iostrata.analysis import Beside, prepare, quality_of
 from iostrata.cli import status_of
 from iostrata.columns import Ints
-from iostrata.errors import STATUS_LOSSES
+from iostrata.errors import STATUS_LOSSES, NothingToAnalyse
 from iostrata.hops import lift
 from iostrata.model import LeftOver, NotObserved
 from iostrata.recording import open_recording
@@ -469,3 +469,21 @@ def test_disks_that_came_and_went_are_told_of_in_a_few_lines(count: int) -> None
     assert len(lines) == (count if count <= 8 else 1)
     if count > 8:
         assert lines == [f"below 8:16, 8:17, 8:18 and {count - 3} more"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "told", "hint"),
+    [
+        (layout.UNSEEN_UNDECIDED, "cannot decide about: 7 left out", "without --device"),
+        (layout.UNSEEN_SYNC, "calls of sync: 7 left out", "without --device"),
+        (layout.UNSEEN_COMPAT, "calls of 32-bit programs: the first ones of 7", "once more"),
+    ],
+)
+def test_a_recording_of_nothing_says_what_it_knows_that_it_lacks(
+    kind: int, told: str, hint: str
+) -> None:
+    world = World()
+    world.builder.add("unseen", time_ns=1, kind=kind, count=7, dev=0)
+    with pytest.raises(NothingToAnalyse, match=told) as raised:
+        analysed(world)
+    assert raised.value.hint == f"record {hint}"

@@ -55,6 +55,12 @@ WHAT_TO_DO: Final = {
     "io_getevents (fio: without userspace_reap); or record until it has ended",
 }
 
+UNDECIDED = "calls that --device cannot decide about"
+OF_SYNC = "calls of sync"
+OF_COMPAT = "calls of 32-bit programs"
+NEVER_RECORDED: Final = (UNDECIDED, OF_SYNC, OF_COMPAT)
+"""Calls that may have been synchronous writes, of which the recorder counted how many."""
+
 NOBODY_SAW: Final = (NO_ROOM, OVER, UNCOLLECTED)
 """Why writes are left out that had ended within the recording, and did not fail."""
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from iostrata.analysis.left_out import LOST, WHAT_TO_DO
+from iostrata.analysis.left_out import LOST, NEVER_RECORDED, OF_COMPAT, WHAT_TO_DO
 from iostrata.analysis.unended import BEFORE, STILL
 from iostrata.errors import NothingToAnalyse
 from iostrata.hops import LIBRARY
@@ -84,6 +84,10 @@ def _why(
         )
     if unseen := _by_library(quality):
         return f"the recording holds no synchronous write{plain}{unseen}", HAVE_IT_FOR_OTHERS
+    if untold := [gap for gap in quality.not_observed if gap.layer in NEVER_RECORDED]:
+        counted = "; ".join(f"{gap.layer}: {gap.reason}" for gap in untold)
+        again = "once more" if untold[0].layer == OF_COMPAT else "without --device"
+        return f"the recording holds no synchronous write{plain}; {counted}", f"record {again}"
     return (
         f"the recording holds no synchronous write{plain}",
         f"it was asked for other kinds: iostrata replay --op {others[0]}"

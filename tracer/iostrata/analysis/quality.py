@@ -20,7 +20,7 @@ from iostrata.analysis.copying import copying
 from iostrata.analysis.exchanged import exchanged
 from iostrata.analysis.given_back import given_back
 from iostrata.analysis.halts import halts, served_by_the_stopped, stopped_daemons, stops
-from iostrata.analysis.left_out import bounds_of, unseen_asks
+from iostrata.analysis.left_out import OF_COMPAT, OF_SYNC, UNDECIDED, bounds_of, unseen_asks
 from iostrata.analysis.limits import held_back, limits
 from iostrata.analysis.networks import asks_a_network, network_disks, packets_in_vain, virtual_cards
 from iostrata.analysis.outlived import outlived
@@ -403,15 +403,15 @@ def _not_told(trace: Trace) -> Iterator[NotObserved]:
     unseen = _unseen_so_far(trace)
     if began := unseen.get(UNSEEN_COMPAT, (0, 0))[0]:
         what = f"the first ones of {began} programs, until their probes were attached"
-        yield NotObserved("calls of 32-bit programs", what, "")
+        yield NotObserved(OF_COMPAT, what, "")
     if UNSEEN_UNDECIDED in unseen:
         count, last = unseen[UNSEEN_UNDECIDED]
         where = f"{trace.facts.file_system_name(last)} at {trace.facts.device_name(last)}"
         what = f"{count} left out, as their disk is not known{f'; last {where}' if last else ''}"
-        yield NotObserved("calls that --device cannot decide about", what, "")
+        yield NotObserved(UNDECIDED, what, "")
     if UNSEEN_SYNC in unseen:
         what = f"{unseen[UNSEEN_SYNC][0]} left out, as they are for all disks (--device)"
-        yield NotObserved("calls of sync", what, "")
+        yield NotObserved(OF_SYNC, what, "")
     if calls := unseen.get(UNSEEN_MAPPINGS, (0, 0))[0]:
         what = f"of {calls} calls over several mappings, only the first one's file is known"
         yield NotObserved("msync", what, "")
