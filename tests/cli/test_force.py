@@ -58,10 +58,35 @@ def test_who_was_refused_or_interrupted_has_the_older_one(
 
 
 def test_who_was_interrupted_before_it_began_has_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     install(INTERRUPTED, tmp_path, monkeypatch)
     assert status_of(["record", "-o", "new", "--", "true"]) == 130
+    assert "ended before anything was recorded" in capsys.readouterr().err
+    assert not Path("new").exists()
+    for subcommand in ("record", "run"):
+        assert status_of([subcommand, "-o", "new", "--repeat", "3", "--", "true"]) == 130
+        assert not Path("new").exists()
+    Path("new").mkdir()
+    assert status_of(["record", "-o", "new", "--repeat", "3", "--", "true"]) == 130
+    assert Path("new").exists()
+
+
+@pytest.mark.parametrize("options", [["-o", "new"], ["-o", "old", "--force"]])
+def test_a_recorder_that_is_killed_before_it_recorded(
+    options: list[str],
+    old: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What is in the directory is the older one, if anything is."""
+    before = everything(old)
+    began = 'mkdir -p "$directory"; cp $MACHINE/metadata "$directory"; touch "$directory/cpu_0"'
+    install(f"{began}; kill -KILL $$", tmp_path, monkeypatch)
+    assert status_of(["record", *options, "--", "true"]) == 6
+    assert "nothing had been recorded yet" in capsys.readouterr().err
+    assert everything(old) == before
     assert not Path("new").exists()
 
 

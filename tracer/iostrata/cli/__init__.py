@@ -57,7 +57,7 @@ Exit status:
   9    compare found a regression above the limit
   126  the command to be recorded may not be executed
   127  there is no such command
-  130  Ctrl-C
+  130  Ctrl-C, or another signal to end before anything was recorded
   141  who was to read the output reads no more of it (| head)
 A recorded command that fails passes its own status on.
 """

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pwd
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,6 +41,7 @@ from iostrata.recording import (
     discard,
     facts_in,
     give,
+    holds_events,
     remove_recording,
     replaced,
     runs_in,
@@ -102,7 +103,7 @@ def capture(
     ``ping``: with echoes to NFS servers meanwhile. ``older``: directories of recordings that it
     takes the place of, as of the one in its own.
     """
-    with _kept(request.directory, older):
+    with _kept(request.directory, older, story):
         return _capture(request, story, ping)
 
 
@@ -136,14 +137,14 @@ def capture_machines(
         story.warn("--ping: this machine, which would send it, is not recorded")
     directory = plan.request.directory
     echoing = _echoing(directory / here[0], story) if ping and here else nullcontext()
-    with _kept(directory, older), echoing:
+    with _kept(directory, older, story), echoing:
         outcome = record_machines(plan, story)
     _tell_end(outcome, story)
     return outcome
 
 
 @contextmanager
-def _kept(directory: Path, older: Sequence[Path]) -> Iterator[None]:
+def _kept(directory: Path, older: Sequence[Path], story: Story) -> Iterator[None]:
     """What was refused before anything was recorded leaves nothing that a retry would meet, and
     what was there before; what was recorded belongs to who asked for it."""
     try:
@@ -155,6 +156,7 @@ def _kept(directory: Path, older: Sequence[Path]) -> Iterator[None]:
                 yield
             except KeyboardInterrupt:
                 discard(directory)
+                story.say("ended before anything was recorded")
                 raise
             except BaseException:
                 withdraw(directory)
@@ -216,23 +218,30 @@ def check(directory: Path, force: bool, hint: str = ANOTHER) -> None:
 
 def series_of(
     request: Request, directory: Path, count: int, force: bool, quiet: bool
-) -> Iterator[tuple[Request, list[Path]]]:
+) -> Generator[tuple[Request, list[Path]]]:
     """The same for each of so many runs, side by side in ``directory``, as its turn comes; and
-    which older recordings it takes the place of: the first one, of all there are."""
+    which older recordings it takes the place of: the first one, of all there are. Closed before
+    anything was recorded, it leaves no directory that was not there."""
     older = runs_in(directory)
     if older and not force:
         raise UsageError(f"{directory} holds {len(older)} recordings already", ANOTHER)
     if not older or {*directory.iterdir()} - {*older}:
         check(directory, force)
     older.append(directory)
+    was_there = directory.exists()
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     give(directory)
-    for number in range(1, count + 1):
-        Story(quiet).say(f"run {number} of {count}")
-        place = directory / f"{number:0{len(str(count))}}"
-        check(place, force)
-        yield replace(request, directory=place), older
-        older = []
+    try:
+        for number in range(1, count + 1):
+            Story(quiet).say(f"run {number} of {count}")
+            place = directory / f"{number:0{len(str(count))}}"
+            check(place, force)
+            yield replace(request, directory=place), older
+            older = []
+    finally:
+        if not was_there:
+            with suppress(OSError):
+                directory.rmdir()
 
 
 def target(
@@ -269,7 +278,7 @@ def temporary(story: Story, keep: bool) -> Iterator[Path]:
         _remove(directory, story, keep)
         raise
     except BaseException:
-        _remove(directory, story, keep or (directory / MACHINE.directory / "metadata").exists())
+        _remove(directory, story, keep or holds_events(directory / MACHINE.directory))
         raise
     _remove(directory, story, keep)
 

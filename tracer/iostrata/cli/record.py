@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -137,9 +138,10 @@ def record(
     if repeat == 1:
         check(output, force)
         return _record(request, machine or (), workload_on, quiet, ping)
-    for own, older in series_of(request, output, repeat, force, quiet):
-        if status := _record(own, machine or (), workload_on, quiet, ping, older):
-            return status
+    with closing(series_of(request, output, repeat, force, quiet)) as runs:
+        for own, older in runs:
+            if status := _record(own, machine or (), workload_on, quiet, ping, older):
+                return status
     Story(quiet).say(f"to compare it with others: iostrata compare {output} OTHER")
     return 0
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -143,9 +143,12 @@ def _check_series(wishes: Wishes) -> None:
 def _series(request: Request, runs: Runs, by: str) -> int:
     """One run after the other; the first that fails is the last."""
     story = Story(runs.quiet)
-    with nullcontext(runs.output) if runs.output else temporary(story, runs.keep) as directory:
+    with ExitStack() as stack:
+        place = nullcontext(runs.output) if runs.output else temporary(story, runs.keep)
+        directory = stack.enter_context(place)
         found: list[Run] = []
-        for own, older in series_of(request, directory, runs.count, runs.force, runs.quiet):
+        several = series_of(request, directory, runs.count, runs.force, runs.quiet)
+        for own, older in stack.enter_context(closing(several)):
             alone, limit = not request.command, request.duration_s
             with Story(runs.quiet, alone=alone, limit_s=limit) as running:
                 outcome = capture(own, running, runs.ping, older)

@@ -24,6 +24,7 @@ from iostrata.errors import CommandNotExecutable, CommandNotFound, RecorderError
 from iostrata.mask import MASK
 from iostrata.record.duties import SERVING, WORKLOAD
 from iostrata.record.status import Progress, RecorderListener, Status
+from iostrata.recording import holds_events
 
 NAME: Final = "iostrata-record"
 PACKAGED: Final = Path(__file__).parent / NAME
@@ -182,7 +183,7 @@ def record(request: Request, listener: RecorderListener) -> Outcome:
     if end.given_up:
         raise RecorderError(
             f"the recorder did not end within {END_LIMIT_S:g} s of being asked to, and was killed",
-            f"what it wrote before is in {request.directory}: iostrata replay reads it",
+            _left_in(request.directory),
         )
     _check(request, process.returncode, status)
     if signals.received and end.is_early:
@@ -319,6 +320,13 @@ def _follow(pipe: io.FileIO, end: _End, listener: RecorderListener) -> Status:
     return status
 
 
+def _left_in(directory: Path) -> str:
+    """What is to be done after the recorder was killed; what it wrote nothing to is not kept."""
+    if holds_events(directory):
+        return f"what it wrote before is in {directory}: iostrata replay reads it"
+    return "nothing had been recorded yet: record again"
+
+
 def _check(request: Request, returncode: int, status: Status) -> None:
     if returncode < 0:
         name = f"signal {-returncode}"  # Of real-time ones only the first and the last have a name.
@@ -326,7 +334,7 @@ def _check(request: Request, returncode: int, status: Status) -> None:
             name = signal.Signals(-returncode).name
         raise RecorderError(
             f"the recorder was killed ({name})",
-            f"what it wrote before is in {request.directory}: iostrata replay reads it",
+            _left_in(request.directory),
         )
     if error := status.error(returncode):
         raise error

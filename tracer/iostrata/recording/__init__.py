@@ -19,11 +19,11 @@ from iostrata.recording.recording import (
     write_recording_json,
 )
 from iostrata.recording.redact import redact
-from iostrata.recording.removal import discard, remove_recording, replaced, withdraw
+from iostrata.recording.removal import discard, holds_events, remove_recording, replaced, withdraw
 
 __all__ = [
     "ANALYSIS", "FILE_NAME", "MACHINE_NAME", "MOST_MACHINES", "ROLES", "SUMMARIES", "Part",
     "RecordedMachine", "Recording", "check_number", "check_own", "discard", "facts_in", "give",
-    "join", "open_recording", "redact", "remove_recording", "replaced", "runs_in", "withdraw",
-    "write_recording_json",
+    "holds_events", "join", "open_recording", "redact", "remove_recording", "replaced", "runs_in",
+    "withdraw", "write_recording_json",
 ]  # fmt: skip

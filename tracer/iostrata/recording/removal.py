@@ -66,9 +66,13 @@ def replaced(directory: Path, others: Sequence[Path] = ()) -> Iterator[None]:
 
 def withdraw(directory: Path) -> None:
     """A recording in which nothing was recorded, and its directory if nothing else is in it."""
-    streams = (path for name in STREAMS for path in directory.glob(f"*/{name}"))
-    if not any(path.stat().st_size for path in streams):
+    if not any(holds_events(machine) for machine in directory.glob("*") if machine.is_dir()):
         discard(directory)
+
+
+def holds_events(directory: Path) -> bool:
+    """Whether anything was recorded in a machine's directory."""
+    return any(path.stat().st_size for name in STREAMS for path in directory.glob(name))
 
 
 def discard(directory: Path) -> None:
