@@ -371,3 +371,12 @@ def test_what_an_overlay_writes_to_is_what_lies_on_top_there_unless_it_was_told(
     told = {6: [Met("overlay", 2)]}
     assert [Facts(mounts=mounts).written_to(key) for key in (4, 5, 6)] == [3, 5, 1]
     assert Facts(mounts=mounts, met=told).written_to(6) == 2
+
+
+@pytest.mark.parametrize(
+    ("kinds", "name"), [(["overlay"] * 2, "overlay 0:39:/f"), (["btrfs", "overlay"], "0:39:/f")]
+)
+def test_a_file_of_a_number_that_was_several_is_not_said_to_be_of_an_overlay(
+    kinds: list[str], name: str
+) -> None:
+    assert Facts(met={39: [Met(kind) for kind in kinds]}).path_of(39, "/f") == name

@@ -285,7 +285,7 @@ class Facts:
         """Of a path in the file system of a device, where it is mounted: ``/mnt/wal/1``.
 
         Of several mounts the one of the largest part; ``vdb:/wal/1`` where there is none, or more
-        than one file system was, or ``overlay 0:39:/wal/1``.
+        than one file system was, or ``overlay 0:39:/wal/1`` where it was always one.
         """
         one = len(self.file_systems(device_key)) == 1 and not self.is_used_again(device_key)
         mounts = self._mounts_of.get(device_key, []) if one else []
@@ -293,7 +293,7 @@ class Facts:
             root = mount.root.rstrip("/")
             if path == mount.root or path.startswith(root + "/"):
                 return mount.mount_point.rstrip("/") + path.removeprefix(root) or "/"
-        if "overlay" in self.file_systems(device_key):
+        if self.file_systems(device_key) == ["overlay"]:
             return f"overlay {device_numbers(device_key)}:{path}"
         return f"{self.device_name(device_key)}:{path}"
 
