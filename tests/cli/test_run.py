@@ -69,6 +69,14 @@ def test_keep(temporary: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert status_of(["replay", str(kept)]) == 0
 
 
+def test_the_recorder_is_asked_to_compress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(f'echo "$options" > {tmp_path}/asked; {GOOD}', tmp_path, monkeypatch)
+    assert status_of(["run", "--compress", "--", "true"]) == 0
+    assert "--compress" in (tmp_path / "asked").read_text().split()
+    assert status_of(["run", "--", "true"]) == 0
+    assert "--compress" not in (tmp_path / "asked").read_text().split()
+
+
 def test_nothing_synchronous(
     temporary: Path,
     tmp_path: Path,

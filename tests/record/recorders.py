@@ -10,15 +10,15 @@ import pytest
 from iostrata.cli import capture
 from iostrata.record import recorder
 
-# Finds --status-fd and the command among its arguments, as $status and "$@".
+# Finds --status-fd and the command among its arguments, as $status and "$@"; $options: the others.
 PRELUDE = """#!/bin/bash
-directory= status=
+directory= status= options=
 while [ $# -gt 0 ]; do
   case $1 in
     -o) directory=$2; shift 2;;
     --status-fd) status=$2; shift 2;;
     --) shift; break;;
-    *) shift;;
+    *) options="$options $1"; shift;;
   esac
 done
 tell() { echo "$*" >&$status; }
