@@ -467,15 +467,25 @@ def test_what_leads_nowhere_is_refused() -> None:
         with pytest.raises(IndexError):
             native.ranked(one, [0, place])
 
-    def gathered(slots: np.ndarray, places: np.ndarray, wanted: native.Numbers) -> None:
+    def gathered(
+        slots: np.ndarray, places: np.ndarray, wanted: native.Numbers, count: int = 1
+    ) -> None:
         parts = native.Parts.of([(event, slots, places, 1)])
-        assert list(parts.gather(wanted, 0, np.zeros((1, 3000), np.int64))) == [[[0, len(slots)]]]
+        columns = np.zeros((1, count), np.int64)
+        assert list(parts.gather(wanted, 0, columns)) == [[[0, len(slots)]]]
 
     gathered(slot, slot, numbers)
     two = np.zeros(2, np.uint32)
-    for slots, places in ((slot + 1, slot), (two, np.array([2000, 1], np.uint32))):
+    for slots, places, count in (
+        (slot + 1, slot, 1),
+        (slot, slot, 2),
+        (slot, slot, 3000),
+        (two, two, 2),
+        (two, np.array([2000, 1], np.uint32), 2),
+        (two, np.array([2000, 1], np.uint32), 3000),
+    ):
         with pytest.raises(IndexError):
-            gathered(slots, places, numbers)
+            gathered(slots, places, numbers, count)
     for offset in (57, 64, -1, 1 << 40):
         with pytest.raises(IndexError):
             gathered(slot, slot, numbers._replace(offset=one + offset))

@@ -77,7 +77,7 @@ _FUNCTIONS: Final = {
     "follow_bios": "a",
     "follow_wakers": "aana",
     "gather": "an",
-    "index_packets": "anaaaanuaaauaaaaaa",
+    "index_packets": "anaaaanuaaauaaaaaaaa",
     "kinds_of": "aananaanaa",
     "lines": "annan",
     "lookup_find": "aaannaa",
@@ -365,10 +365,11 @@ def index_packets(
     counts, places = np.zeros(_NUMBERS, np.int64), np.empty(_NUMBERS, np.int64)
     slots, times = np.empty(total, np.uint32), np.empty(total, np.uint64)
     tids, offs = np.empty(total, np.uint32), np.empty(total, np.uint64)
+    room = np.empty(total, np.uint16), np.empty(total, np.uint64)
     try:
         last_ns = _call(
             "index_packets", events, len(events), first, count, begin, end, len(packets), last_ns,
-            *told, counts, places, noted.rows, words(*slept, tids, offs), slots, times,
+            *told, counts, places, noted.rows, words(*slept, tids, offs), *room, slots, times,
         )  # fmt: skip
     except IndexError:
         return None

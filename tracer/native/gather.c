@@ -5,7 +5,7 @@
 
 enum {
 	EVENT_BYTES = 64,
-	TOGETHER = 1024 /* Rows: what of the columns stays in a core's own cache. */
+	TOGETHER = 256 /* Rows: whose events stay in a core's first cache. */
 };
 
 /* What one file has of a point, in words of 64 bits, as Python has them: of each event the slot,
@@ -35,16 +35,16 @@ struct rows {
 	int64_t *columns;
 };
 
-#define COPY(type)                                                                                 \
-	for (int64_t i = 0; i < count; i++) {                                                      \
-		type value;                                                                        \
-		__builtin_memcpy(&value, events + (int64_t)slots[i] * EVENT_BYTES, sizeof(value)); \
-		column[places[i] - begin] = (int64_t)value;                                        \
-	}                                                                                          \
+#define COPY(type)                                                           \
+	for (int64_t i = 0; i < count; i++) {                                \
+		type value;                                                  \
+		__builtin_memcpy(&value, events[i] + offset, sizeof(value)); \
+		column[i] = (int64_t)value;                                  \
+	}                                                                    \
 	break
 
-static void copy(const uint8_t *events, const uint32_t *slots, const uint32_t *places,
-		 int64_t count, int64_t begin, int64_t kind, int64_t *column)
+static void copy(const uint8_t *const *events, int64_t offset, int64_t count, int64_t kind,
+		 int64_t *column)
 {
 	switch (kind) {
 	case 1:
@@ -107,31 +107,41 @@ static int is_known(const struct rows *rows)
 	return 1;
 }
 
-/* How many of a part's events are before row ``end``. They are fetched all at once: nothing but
- * their slots tells where they are. */
-static int64_t fetch(const struct part *part, int64_t begin, int64_t end)
+/* Where a part's events before row ``end`` are, each of a row of its own; returns how many. They are
+ * fetched all at once: nothing but their slots tells where they are. */
+static int64_t fetch(struct part *part, int64_t begin, int64_t end, const uint8_t **events)
 {
-	int64_t i = part->next;
+	int64_t first = part->next, i = first;
 
 	for (; i < part->count && part->places[i] < end; i++) {
-		if (part->slots[i] >= part->event_count || part->places[i] < begin)
+		const uint8_t *event = part->events + (int64_t)part->slots[i] * EVENT_BYTES;
+		int64_t row = part->places[i] - begin;
+
+		if (part->slots[i] >= part->event_count || row < 0 || events[row])
 			return WRONG;
-		__builtin_prefetch(part->events + (int64_t)part->slots[i] * EVENT_BYTES);
+		__builtin_prefetch(event);
+		events[row] = event;
 	}
-	return i - part->next;
+	part->next = i;
+	return i - first;
 }
 
-static int copy_rows(const struct rows *rows, struct part *part, int64_t first, int64_t end)
+static int copy_rows(const struct rows *rows, int64_t first, int64_t end)
 {
-	int64_t some = fetch(part, first, end);
+	const uint8_t *events[TOGETHER] = { 0 };
+	int64_t some, found = 0;
 
-	if (some < 0)
+	for (int64_t i = 0; i < rows->part_count; i++) {
+		some = fetch(&rows->parts[i], first, end, events);
+		if (some < 0)
+			return WRONG;
+		found += some;
+	}
+	if (found != end - first)
 		return WRONG;
 	for (int64_t i = 0; i < rows->fields; i++)
-		copy(part->events + rows->offset[i], part->slots + part->next,
-		     part->places + part->next, some, rows->begin, rows->kind[i],
-		     rows->columns + i * rows->count);
-	part->next += some;
+		copy(events, rows->offset[i], found, rows->kind[i],
+		     rows->columns + i * rows->count + (first - rows->begin));
 	return 0;
 }
 
@@ -150,13 +160,8 @@ PUBLIC int64_t gather(const struct rows *rows, int64_t done)
 	}
 	if (end < begin || (end == begin && done < rows->count))
 		return WRONG;
-	for (int64_t first = begin; first < end; first += TOGETHER) {
-		int64_t last = first + TOGETHER < end ? first + TOGETHER : end;
-
-		for (int64_t i = 0; i < rows->part_count; i++) {
-			if (copy_rows(rows, &rows->parts[i], first, last))
-				return WRONG;
-		}
-	}
+	for (int64_t first = begin; first < end; first += TOGETHER)
+		if (copy_rows(rows, first, first + TOGETHER < end ? first + TOGETHER : end))
+			return WRONG;
 	return end - begin;
 }

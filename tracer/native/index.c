@@ -7,6 +7,7 @@
 
 enum {
 	EVENT_BYTES = 64,
+	AHEAD = 32, /* Events: nothing else fetches what is on the next page. */
 	NUMBER_AT = 8,
 	LOWEST = 256, /* Numbers of points that values are noted of. */
 	FEW = 15,
@@ -109,17 +110,19 @@ static inline void keep(const struct slept *slept, const uint8_t *event, int64_t
 
 /* Returns when the last event was. ``count``: of each of the 65536 numbers that a point may have,
  * 0 at first: how many events it has then. ``place``: as many. ``noted``: of the lowest numbers.
- * ``slots``, ``times_ns``: of all events, point by point. */
+ * ``numbers``, ``ordered_ns``: room for what each event has of both. ``slots``, ``times_ns``: of all
+ * events, point by point. */
 PUBLIC int64_t index_packets(const uint8_t *events, int64_t event_count, const int64_t *first_slot,
 			     const int64_t *in_packet, const uint64_t *begin_ns,
 			     const uint64_t *end_ns, int64_t packets, uint64_t last_ns,
 			     const int64_t *first_field, const int64_t *offset,
 			     const int64_t *may_be_zero, uint64_t earliest_ns, int64_t *count,
 			     int64_t *place, struct noted *noted, const struct slept *slept,
-			     uint32_t *slots, uint64_t *times_ns)
+			     uint16_t *numbers, uint64_t *ordered_ns, uint32_t *slots,
+			     uint64_t *times_ns)
 {
 	const struct expected expected = { first_field, offset, may_be_zero, earliest_ns };
-	int64_t before = 0, sleeps = 0;
+	int64_t before = 0, sleeps = 0, row = 0;
 
 	if (!is_within(slept))
 		return WRONG;
@@ -138,11 +141,16 @@ PUBLIC int64_t index_packets(const uint8_t *events, int64_t event_count, const i
 			uint64_t time_ns = time_at(event, 0);
 			uint16_t number = number_of(event);
 
+			__builtin_prefetch(event + AHEAD * EVENT_BYTES);
 			if (time_ns < last_ns || time_ns < begin_ns[packet] ||
 			    time_ns > end_ns[packet] || !possible(&expected, event))
 				return WRONG;
 			last_ns = time_ns;
 			count[number]++;
+			numbers[row] = number;
+			ordered_ns[row++] = time_ns;
+			if (number == slept->number)
+				keep(slept, event, sleeps++);
 			if (number < LOWEST && noted[number].offset)
 				note(&noted[number], event);
 		}
@@ -151,20 +159,15 @@ PUBLIC int64_t index_packets(const uint8_t *events, int64_t event_count, const i
 		place[number] = before;
 		before += count[number];
 	}
+	row = 0;
 	for (int64_t packet = 0; packet < packets; packet++) {
 		int64_t first = first_slot[packet];
 
-		for (int64_t slot = first; slot < first + in_packet[packet]; slot++) {
-			const uint8_t *event = events + slot * EVENT_BYTES;
-			int64_t at = place[number_of(event)]++;
+		for (int64_t slot = first; slot < first + in_packet[packet]; slot++, row++) {
+			int64_t at = place[numbers[row]]++;
 
-			/* Who writes to the file meanwhile may have made it another's. */
-			if (at >= before)
-				return WRONG;
 			slots[at] = (uint32_t)slot;
-			times_ns[at] = time_at(event, 0);
-			if (number_of(event) == slept->number)
-				keep(slept, event, sleeps++);
+			times_ns[at] = ordered_ns[row];
 		}
 	}
 	return (int64_t)last_ns;
