@@ -109,6 +109,34 @@ static void by_bits(const int64_t *key, int64_t count, uint64_t least, int first
 		order[i] = (int64_t)others[i];
 }
 
+/* By keys that are less than there are rows: how many have each tells where those of the next one are.
+ * ``first``: room for that. */
+static void by_counts(const int64_t *key, int64_t count, uint64_t least, uint64_t different,
+		      bool as_is, int64_t *order, uint64_t *first, uint64_t *others)
+{
+	uint64_t before = 0;
+
+	for (uint64_t value = 0; value < different; value++)
+		first[value] = 0;
+	for (int64_t i = 0; i < count; i++)
+		first[(uint64_t)key[i] - least]++;
+	for (uint64_t value = 0; value < different; value++) {
+		uint64_t own = first[value];
+
+		first[value] = before;
+		before += own;
+	}
+	if (as_is) {
+		for (int64_t i = 0; i < count; i++)
+			order[first[(uint64_t)key[i] - least]++] = i;
+		return;
+	}
+	for (int64_t i = 0; i < count; i++)
+		others[first[(uint64_t)key[order[i]] - least]++] = (uint64_t)order[i];
+	for (int64_t i = 0; i < count; i++)
+		order[i] = (int64_t)others[i];
+}
+
 /* ``order``: of the rows before, a permutation, and by the key then. ``as_is``: before it is that of
  * the rows, whatever is there. ``placed``, ``others``: room for as many. */
 PUBLIC int64_t order_by(const int64_t *key, int64_t count, int64_t as_is, int64_t *order,
@@ -135,6 +163,11 @@ PUBLIC int64_t order_by(const int64_t *key, int64_t count, int64_t as_is, int64_
 	}
 	if (ascends)
 		return 0;
+	if ((uint64_t)most - (uint64_t)least < (uint64_t)count) {
+		by_counts(key, count, (uint64_t)least, (uint64_t)most - (uint64_t)least + 1, as_is,
+			  order, placed, others);
+		return 0;
+	}
 	bits = bits_of((uint64_t)most - (uint64_t)least);
 	if (bits + bits_of((uint64_t)count - 1) <= WORD) {
 		by_bits(key, count, (uint64_t)least, 0, bits, as_is, order, placed, others);
