@@ -632,9 +632,11 @@ def follow_wakers(known: NDArray[np.uint64], front: Sequence[Ints], ended: Ints)
     own = [_ints(column) for column in front]
     room = 4 * len(own[0]) + FEW_WAITS
     while True:
-        waits, ending = np.empty((3, room, len(own)), np.int64), np.empty(room, np.int64)
-        spans, deeds = np.empty((2, 5, room), np.int64)
-        *ties, services = np.empty((4, 4, room), np.int64)
+        # One by one: what is large comes fresh from the kernel each time (``iostrata.memory``).
+        waits = [np.empty((room, len(own)), np.int64) for _ in range(3)]
+        ending = np.empty(room, np.int64)
+        spans, deeds = (np.empty((5, room), np.int64) for _ in range(2))
+        *ties, services = (np.empty((4, room), np.int64) for _ in range(4))
         found = words(
             room, 0, 0, 0, 0, 0, 0, spans, *ties, services, ended, *waits, ending, deeds
         )  # fmt: skip

@@ -225,8 +225,12 @@ static int64_t tied(const struct chain *chain, struct found *found, const struct
 
 		if (ending == NOT_KNOWN)
 			return NOT_KNOWN;
-		if (ending < 0)
+		if (ending < 0) {
+			/* It is told at once: the first of them is mostly not far. */
+			if (!chain->call_begin_ns && wait->context != chain->context.interrupt)
+				return NOT_KNOWN;
 			continue;
+		}
 		found->ended[wait->sleep] = 1;
 		if (!span(found, wait->owner, chain->rank.interrupt, done_ns, wait->end_ns, -1))
 			return NO_ROOM;
@@ -496,8 +500,6 @@ static int64_t follow(const struct chain *chain, struct found *found, struct wai
 	if (asked < 0)
 		return NO_ROOM;
 	count = without_endings(chain, found, front, count);
-	if (count && !chain->call_begin_ns)
-		return NOT_KNOWN;
 	deeds = deeds_of(chain, found, front, count);
 	if (deeds < 0 || !told_of(chain, found, front, deeds) ||
 	    !serves(chain, found, front, deeds))
