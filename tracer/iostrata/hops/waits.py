@@ -77,7 +77,7 @@ def without_cpu(link: Link, held: Held, window: Window, needed: Service) -> Cont
     """
     sleeps = sleeps_of(window)
     lower, behind = _queued(window, sleeps)
-    spans = short_of_cpu(needed, sleeps, 0, "wakeup.runqueue", "throttle.cpu")
+    spans = short_of_cpu(needed, sleeps, 0, "wakeup.runqueue")
     kept = spans.rank == RANK["throttle.cpu"]
     since, until = link.clock.to_upper(spans.begin_ns), link.clock.to_upper(spans.end_ns)
     spans = replace(

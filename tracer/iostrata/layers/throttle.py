@@ -36,9 +36,12 @@ THROTTLE: Final = Declaration(
         ),
     ),
     ranks=(
+        Rank("handed.throttle.cpu", "throttle.cpu", Depth.HANDED),
         Rank("throttle.cpu", "throttle.cpu", Depth.WAKING),
         Rank("throttle.io", "throttle.io", Depth.QUEUED),
+        Rank("lower.handed.throttle.cpu", "throttle.cpu", Depth.BELOW),
         Rank("lower.throttle.cpu", "throttle.cpu", Depth.BELOW),
         Rank("lower.throttle.io", "throttle.io", Depth.BELOW),
+        Rank("served.throttle.cpu", "throttle.cpu", Depth.SERVED),
     ),
 )

@@ -16,7 +16,7 @@ from iostrata.stitch.runs import Runs
 from iostrata.stitch.serving import WORKER, Service, short_of_cpu
 from iostrata.stitch.spans import SpanList
 from iostrata.stitch.turns import Numbers
-from iostrata.stitch.wakeup import CAUSE, Sleeps
+from iostrata.stitch.wakeup import CAUSE, Sleeps, without_cpu
 from iostrata.stitch.window import Window
 
 
@@ -99,9 +99,7 @@ def handovers(
     row, sleep = overlapping(
         _collectors(window, requests), last, end, sleeps.tid, sleeps.runnable_ns, sleeps.on_ns
     )
-    begin = np.maximum(last[row], sleeps.runnable_ns[sleep])
-    until = np.minimum(end[row], sleeps.on_ns[sleep])
-    spans.add(requests[row], "wakeup.runqueue", begin, until, sleep + numbers.sleep)
+    spans.extend(without_cpu(sleeps, sleep, requests[row], last[row], end[row], numbers.sleep))
 
 
 def _asked(window: Window, piece: Ints, begin_ns: Ints) -> Ints:

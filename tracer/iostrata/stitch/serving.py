@@ -30,9 +30,9 @@ from iostrata.stitch.blockio import Awaited
 from iostrata.stitch.endings import SOON_NS
 from iostrata.stitch.journal import Commits
 from iostrata.stitch.requests import Requests
-from iostrata.stitch.spans import NO_SPANS, Edges, SpanList, Spans
+from iostrata.stitch.spans import NO_SPANS, Edges, Spans
 from iostrata.stitch.stacked import Workers
-from iostrata.stitch.wakeup import Sleeps
+from iostrata.stitch.wakeup import Sleeps, without_cpu
 from iostrata.stitch.window import Window
 
 TASK_INTERRUPTIBLE = 1
@@ -57,26 +57,15 @@ class Service:
         return replace(self, owner=self.owner + first)
 
 
-def short_of_cpu(
-    service: Service, sleeps: Sleeps, first: int, rank: str = SERVED, throttled: str = ""
-) -> Spans:
-    """All the time that the threads were runnable without a CPU; ``throttled``: the rank of what of
-    that a quota kept them from one.
-
-    ``Spans.of`` is the row of the sleep, numbered from ``first`` on.
-    """
+def short_of_cpu(service: Service, sleeps: Sleeps, first: int, rank: str = SERVED) -> Spans:
+    """All the time that the threads were runnable without a CPU: as ``without_cpu`` has it."""
     if not len(service):
         return NO_SPANS
     row, sleep = (_meanwhile if native.LIBRARY is None else _meanwhile_in_c)(service, sleeps)
     if not len(row):
         return NO_SPANS
-    spans, owner, of = SpanList(), service.owner[row], sleep + first
-    begin = np.maximum(sleeps.runnable_ns[sleep], service.begin_ns[row])
-    end = service.end_ns[row]
-    spans.add(owner, rank, begin, np.minimum(sleeps.on_ns[sleep], end), of)
-    if throttled:
-        spans.add(owner, throttled, begin, np.minimum(sleeps.released_ns[sleep], end), of)
-    return spans.collect()
+    needed = service.owner[row], service.begin_ns[row], service.end_ns[row]
+    return without_cpu(sleeps, sleep, *needed, first, rank)
 
 
 def _meanwhile(service: Service, sleeps: Sleeps) -> tuple[Ints, Ints]:
@@ -100,15 +89,13 @@ def _meanwhile_in_c(service: Service, sleeps: Sleeps) -> tuple[Ints, Ints]:
 def late_for(service: Service, sleeps: Sleeps, first: int) -> Spans:
     """How long the threads had waited for a CPU when they came to it at last, at ``end_ns``.
 
-    ``Spans.of``: as above.
+    As ``without_cpu`` has it.
     """
     if not len(service):
         return NO_SPANS
-    spans = SpanList()
     sleep = sleeps.resumed.at_or_before(service.tid, service.end_ns)
-    begin = np.maximum(at(sleeps.runnable_ns, sleep), service.begin_ns)
-    spans.add(service.owner, SERVED, begin, at(sleeps.on_ns, sleep), sleep + first)
-    return spans.collect()
+    needed = service.owner, service.begin_ns, service.end_ns
+    return without_cpu(sleeps, sleep, *needed, first, SERVED)
 
 
 def begun(commits: Commits, sleeps: Sleeps) -> Commits:

@@ -169,7 +169,7 @@ def stitch(window: Window) -> Stitched:
     next_ns = next_of(owners.runs, sleeps)
     left = sleeps.since(next_ns) if next_ns.any() else sleeps
     spans.extend(run_queue(left, piece_of_sleep, first_sleep))
-    spans.extend(short_of_cpu(steps, sleeps, first_sleep, "wakeup.runqueue", "throttle.cpu"))
+    spans.extend(short_of_cpu(steps, sleeps, first_sleep, "wakeup.runqueue"))
     spans.extend(spans_of_daemon(window, owners, sleeps, piece_of_sleep))
     # A worker that slept already did not sleep for what came next.
     piece_of_sleep = np.where(next_ns > sleeps.off_ns, -1, piece_of_sleep)

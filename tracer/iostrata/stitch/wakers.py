@@ -28,7 +28,7 @@ from iostrata.stitch.kinds import Kinds
 from iostrata.stitch.serving import WORKER, Service, short_of_cpu
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.turns import Numbers
-from iostrata.stitch.wakeup import Sleeps, at_rest
+from iostrata.stitch.wakeup import Sleeps, at_rest, without_cpu
 from iostrata.stitch.window import Window
 from iostrata.trace import Facts
 from iostrata.trace.layout import (
@@ -463,11 +463,10 @@ class Wakers:
         floor = np.where(other, on, np.where(works, -1, at(enter, call)))
         floor = np.maximum(front.begin_ns, floor)
         peer = np.where(helper, -1, front.owner)
-        holder, number = front.waker + self._numbers.thread, sleep + self._numbers.sleep
+        holder = front.waker + self._numbers.thread
         since = np.maximum(floor, runnable)
         spans.add(peer, "lock", np.maximum(floor, on), front.end_ns, holder)
-        spans.add(peer, "wakeup.runqueue", since, on, number)
-        spans.add(peer, "throttle.cpu", since, at(self._sleeps.released_ns, sleep), number)
+        spans.extend(without_cpu(self._sleeps, sleep, peer, floor, on, self._numbers.sleep))
         some = np.flatnonzero(helper)
         worker = Service(front.owner[some], front.waker[some], since[some], front.end_ns[some])
         spans.add(worker.owner, "wakeup.worker", worker.begin_ns, worker.end_ns, holder[some])

@@ -18,6 +18,12 @@ from iostrata.stitch.window import Window
 from iostrata.trace.layout import WAKE_INTERRUPT, WAKE_TIMER
 
 TASK_NOLOAD: Final = 0x400
+KEPT: Final = {
+    "wakeup.runqueue": "throttle.cpu",
+    "handed.wakeup.runqueue": "handed.throttle.cpu",
+    "served.wakeup.runqueue": "served.throttle.cpu",
+}
+"""Ranks of waits for a CPU, and what each is as long as a quota is why there is none."""
 
 
 def by_interrupt(context: Ints) -> NDArray[np.bool_]:
@@ -73,11 +79,16 @@ class Sleeps:
         """From when on it could have run."""
         return np.where(self.asleep, self.wake_ns, self.off_ns)
 
-    @property
+    @cached_property
     def released_ns(self) -> Ints:
         """Until when a quota kept it from running; its other waits are behind that."""
         released: Ints = np.minimum(self.runnable_ns + self.throttled_ns, self.on_ns)
         return released
+
+    @cached_property
+    def throttled(self) -> bool:
+        """Whether a quota kept any of them from running."""
+        return bool((self.throttled_ns > 0).any())
 
     @cached_property
     def resumed(self) -> AsOf:
@@ -87,7 +98,9 @@ class Sleeps:
     def since(self, time_ns: Ints) -> Sleeps:
         """What is left of each from a time on, which lies before it ran again."""
         wake = np.where(self.asleep, np.maximum(self.wake_ns, time_ns), 0)
-        return replace(self, off_ns=np.maximum(self.off_ns, time_ns), wake_ns=wake)
+        left = replace(self, off_ns=np.maximum(self.off_ns, time_ns), wake_ns=wake)
+        kept_ns = np.maximum(self.released_ns - left.runnable_ns, 0)
+        return replace(left, throttled_ns=kept_ns)
 
     def rows(self, rows: Ints) -> Sleeps:
         return Sleeps(*(getattr(self, name).take(rows) for name in self.__dataclass_fields__))
@@ -180,15 +193,31 @@ def at_rest(sleeps: Sleeps, rows: Ints) -> NDArray[np.bool_]:
 
 
 def run_queue(sleeps: Sleeps, owner: Ints, first: int) -> Spans:
-    """Runnable without a CPU: from the wake-up (or the preemption) to running.
+    """Runnable without a CPU: from the wake-up (or the preemption) to running."""
+    every = np.arange(len(sleeps))
+    return without_cpu(sleeps, every, owner, sleeps.runnable_ns, sleeps.on_ns, first)
+
+
+def without_cpu(
+    sleeps: Sleeps,
+    sleep: Ints,
+    owner: Ints,
+    begin_ns: Ints,
+    end_ns: Ints,
+    first: int,
+    rank: str = "wakeup.runqueue",
+) -> Spans:
+    """What owners waited of threads' waits for a CPU behind sleeps (rows, -1: none), and of that
+    what a quota kept those from one; whoever waits for one, it is told here.
 
     ``Spans.of`` is the row of the sleep, numbered from ``first`` on.
     """
-    spans, sleep = SpanList(), np.arange(first, first + len(sleeps))
-    runnable_ns = sleeps.runnable_ns
-    spans.add(owner, "wakeup.runqueue", runnable_ns, sleeps.on_ns, sleep)
-    if (sleeps.throttled_ns > 0).any():
-        spans.add(owner, "throttle.cpu", runnable_ns, sleeps.released_ns, sleep)
+    spans, number = SpanList(), sleep + first
+    begin = np.maximum(at(sleeps.runnable_ns, sleep), begin_ns)
+    spans.add(owner, rank, begin, np.minimum(at(sleeps.on_ns, sleep), end_ns), number)
+    if sleeps.throttled:
+        released = np.minimum(at(sleeps.released_ns, sleep), end_ns)
+        spans.add(owner, KEPT[rank], begin, released, number)
     return spans.collect()
 
 
