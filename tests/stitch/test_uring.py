@@ -7,7 +7,7 @@ import pytest
 
 from iostrata.stitch import window
 from iostrata.stitch.opcodes import RWF_OF_LINKED, RWF_OF_SILENT
-from iostrata.trace.layout import CALL_FSYNC, CALL_IO_URING_ENTER, THREAD_WORKER
+from iostrata.trace.layout import CALL_FSYNC, CALL_IO_URING_ENTER, THREAD_HELPER, THREAD_WORKER
 from tests.stitch.test_truth import accounts, analysed, conserves
 from tests.synthetic import O_DSYNC, Request, World, device, submit
 
@@ -67,6 +67,24 @@ def test_what_a_worker_runs_is_its_request_s_whoever_completes_it() -> None:
             "device.data": 20_000, "wakeup.runqueue": 1_500 + 1_000 + 3_500, "wakeup.reap": 2_000,
         }]
     }  # fmt: skip
+
+
+def test_who_syncs_what_was_transferred_is_not_who_it_was_handed_to() -> None:
+    """A worker hands a direct write to the disk, and says nothing: a limit held it back. It was
+    complete when the kernel's pool had to sync it: since when, nobody knows."""
+    world, kworker = worlds(), 66
+    world.target(kworker, kind=THREAD_HELPER)
+    handed_over(world, 0x77, 1_000, opcode=23, open_flags=O_DSYNC)
+    world.emit("syscall", 3_500, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    resumes(world, kworker, 500, 79_000, 80_000, 0, INTERRUPTIBLE)
+    world.emit("ext4_sync_file", 91_000, kworker, enter_ns=81_000, request_key=0x77, **FILE)
+    world.emit("io_uring_complete", 92_000, WRITER, request_key=0x77, result=8192, opcode=23,
+               open_flags=O_DSYNC, size_bytes=8192, **FILE)  # fmt: skip
+    breakdown = analysed(world)
+    conserves(breakdown)
+    assert accounts(breakdown) == {
+        WRITER: [{"syscall": 2_000, "residual": 81_000 - 3_000, "fs": 10_000, "wakeup.reap": 1_000}]
+    }
 
 
 def test_a_worker_has_one_request_after_the_other() -> None:

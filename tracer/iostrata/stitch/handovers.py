@@ -11,7 +11,7 @@ from iostrata.stitch.bios import Bios
 from iostrata.stitch.links import submission_of, submissions_in
 from iostrata.stitch.occupied import Handed, followed
 from iostrata.stitch.opcodes import AIO_WRITES, URING_WRITES
-from iostrata.stitch.owners import Owners, Submitting
+from iostrata.stitch.owners import Owners, Submitting, handed_over
 from iostrata.stitch.runs import Runs
 from iostrata.stitch.serving import WORKER, Service, short_of_cpu
 from iostrata.stitch.spans import SpanList
@@ -60,7 +60,7 @@ def handovers(
     begin = np.concatenate([syncs.begin_ns[work], runs.begin_ns])
     # Until it is handed over, the submitter is at it, if nothing else was before.
     handed = np.concatenate(
-        [_asked(window, syncs.worker[work], syncs.begin_ns[work]), runs.handed_ns]
+        [_asked(window, syncs.worker[work], syncs.tid[work], syncs.begin_ns[work]), runs.handed_ns]
     )
     before = at(ended_ns, ends.at_or_before(piece, begin))
     # What it is linked behind was run for it, too.
@@ -102,8 +102,9 @@ def handovers(
     spans.extend(without_cpu(sleeps, sleep, requests[row], last[row], end[row], numbers.sleep))
 
 
-def _asked(window: Window, piece: Ints, begin_ns: Ints) -> Ints:
-    """Since when a worker was asked to sync, of a request that nothing is known to have ended for.
+def _asked(window: Window, piece: Ints, tid: Ints, begin_ns: Ints) -> Ints:
+    """Since when a worker (``tid``) was asked to sync, of a request that nothing is known to have
+    ended for.
 
     That is at once, where the submitter asks. Behind a transfer, whoever completes that does; who
     was not seen to, had not asked before the worker began.
@@ -119,9 +120,7 @@ def _asked(window: Window, piece: Ints, begin_ns: Ints) -> Ints:
     ):
         seen = (found >= 0) & (at(time, found) <= begin_ns)
         at_once |= seen & ~one_of(at(opcode, found), transfers)
-    handed = window.columns("io_uring_queue_async_work", "request_key")
-    found = AsOf(handed["request_key"], handed["time_ns"]).at_or_before(key, begin_ns)
-    at_once |= at(handed["time_ns"], found) >= since
+    at_once |= handed_over(window, piece, tid, begin_ns) >= 0
     return np.where(at_once, since, begin_ns)
 
 

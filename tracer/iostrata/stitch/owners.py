@@ -28,11 +28,12 @@ from iostrata.columns import (
     ranges,
 )
 from iostrata.stitch.completions import completions
+from iostrata.stitch.kinds import kinds_of
 from iostrata.stitch.links import completed_last, submission_of, submissions_in
 from iostrata.stitch.opcodes import URING_CHANGES, URING_READS, URING_WRITES
 from iostrata.stitch.requests import reads_data
 from iostrata.stitch.runs import runs_of
-from iostrata.stitch.window import Columns, Window
+from iostrata.stitch.window import Columns, Window, whole
 
 SYNCS = ("ext4_sync_file", "nfs_sync_file", "xfs_file_fsync", "btrfs_sync_file")
 # At which command a target's worker is, or at which operation an OSD's thread.
@@ -145,12 +146,8 @@ class Owners:
     def _workers(self, window: Window) -> tuple[Containing, Ints]:
         """A worker's time for a request: from being handed it, or done with the one before."""
         syncs = Syncs(**{name: column[self.work] for name, column in vars(self.syncs).items()})
-        handed = window.columns("io_uring_queue_async_work", "request_key")
-        found = AsOf(handed["request_key"], handed["time_ns"]).at_or_before(
-            window.pieces.request_key[syncs.piece], syncs.begin_ns
-        )
-        begin = at(handed["time_ns"], found)
-        begin = np.where(begin >= window.pieces.begin_ns[syncs.piece], begin, syncs.begin_ns)
+        handed = handed_over(window, syncs.piece, syncs.tid, syncs.begin_ns)
+        begin = np.where(handed >= 0, handed, syncs.begin_ns)
         tid = np.concatenate([syncs.tid, self.runs.tid])
         begin = np.concatenate([begin, self.runs.next_ns])
         end = np.concatenate([syncs.end_ns, self.runs.end_ns])
@@ -160,6 +157,18 @@ class Owners:
         same = tid[1:] == tid[:-1]
         begin[1:][same] = np.maximum(begin[1:][same], end[:-1][same])
         return Containing(tid, begin, end), piece
+
+
+def handed_over(window: Window, piece: Ints, tid: Ints, begin_ns: Ints) -> Ints:
+    """When each piece was handed over to io_uring's workers, of which the thread that began with it
+    is one; -1: it was not. One of the kernel's pools was asked by whoever completed a transfer."""
+    handed = window.columns("io_uring_queue_async_work", "request_key")
+    found = AsOf(handed["request_key"], handed["time_ns"]).at_or_before(
+        window.pieces.request_key[piece], begin_ns
+    )
+    time = at(handed["time_ns"], found)
+    time = np.where(time >= window.pieces.begin_ns[piece], time, -1)
+    return np.where(whole(window.trace).once(kinds_of).are_helpers(tid, begin_ns), -1, time)
 
 
 def _carried_out(window: Window) -> tuple[Containing, Ints]:
@@ -223,6 +232,9 @@ def _submitting(window: Window, requests: Ints) -> Submitting:
     inside = Containing(calls["tid"], calls["enter_ns"], calls["time_ns"]).find(tid, begin)
     # None of a thread of the kernel (SQPOLL), nor of what an older recording was told of.
     end = np.minimum(end, np.where(inside >= 0, at(calls["time_ns"], inside), NEVER))
+    # io_submit's is told with its blocks only.
+    returned = np.where(after[known] < 0, at(blocks["time_ns"], found[known]), NEVER)
+    end = np.minimum(end, np.maximum(returned, begin))
     whole = (after[known] < 0) & (end > begin)
     if window.reads is not None:
         direct, of_aio = window.reads.direct[requests], whole
