@@ -51,6 +51,21 @@ static __always_inline __u64 request_above(struct bio *bio)
 	       bpf_core_type_size(struct request);
 }
 
+/* The asynchronous request that a file's direct I/O is for, if what the bio points to is one's. */
+static __always_inline __u64 request_for(struct bio *bio)
+{
+	struct kiocb *iocb;
+	__u64 key;
+
+	if (!bpf_core_type_exists(struct iomap_dio))
+		return 0;
+	iocb = PEEK((struct iomap_dio *)bio->bi_private, iocb);
+	if (!iocb)
+		return 0;
+	key = aio_key_of((struct aio_kiocb *)iocb);
+	return key ? key : (__u64)iocb;
+}
+
 static __noinline void held_emit(struct bio *bio)
 {
 	union event *e = emit_reserve(POINT_block_bio_held);
@@ -58,6 +73,7 @@ static __noinline void held_emit(struct bio *bio)
 	if (!e)
 		return;
 	e->block_bio_held.bio_key = (__u64)bio;
+	e->block_bio_held.request_key = request_for(bio);
 	e->block_bio_held.cgroup = 0;
 	if (bpf_core_field_exists(bio->bi_blkg))
 		e->block_bio_held.cgroup =

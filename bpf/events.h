@@ -699,6 +699,9 @@ struct held_event {
 	EVENT_HEADER;
 	unsigned long long bio_key;
 	unsigned long long cgroup; /* whose it is, numbered as above */
+	/* aio_event's iocb_key, uring_event's request_key, if one of those is under way: a file's
+	 * direct I/O.  Anything else: it is of none. */
+	unsigned long long request_key;
 };
 
 /* Who hands on a bio has slept, and runs again (time_ns): there was no request for it, a limit of

@@ -10,11 +10,15 @@ import pytest
 from iostrata.analysis import analyse
 from iostrata.model import NotObserved
 from iostrata.recording import open_recording
-from tests.stitch.test_pauses import PWRITE, asynchronous
+from iostrata.stitch.opcodes import RWF_OF_LINKED
+from iostrata.trace.layout import CALL_IO_URING_ENTER, THREAD_HELPER, THREAD_WORKER
+from tests.stitch.test_pauses import AIO, PWRITE, asynchronous
 from tests.synthetic import O_DSYNC, TASK_UNINTERRUPTIBLE, Request, World, Writer, device, submit
 
 DISK = device(253, 0)
-KWORKER = 77
+WRITER, WORKER, KWORKER = 100, 101, 77
+KEY = 0xFFFF_8880_0000_7700
+FILE = {"inode": 12, "dev": DISK}
 
 
 def rows(world: World, path: Path) -> dict[str, int]:
@@ -79,6 +83,70 @@ def test_what_a_limit_holds_back(held: bool, tmp_path: Path) -> None:
                 "block.Q2D": 2_000, "device.data": 50_000}  # fmt: skip
     assert found == expected | ({"throttle.io": 400_000} if held else {})
     assert int(breakdown.residual_ns.sum()) == (0 if held else 400_000)
+
+
+def test_a_file_s_direct_write_leads_to_its_request(tmp_path: Path) -> None:
+    """libaio's: submitted until 3000, queued at 80000, complete at 87000; the kernel's pool syncs
+    it from 88000 to 90000."""
+    world = asynchronous(PWRITE)
+    world.target(KWORKER, kind=THREAD_HELPER)
+    request = Request(queue=2_000, scheduler=None, device=5_000)
+    submit(world, DISK, KWORKER, 80_000, request, held=True, cgroup=4711, asked_key=AIO)
+    world.emit("ext4_sync_file", 90_000, KWORKER, enter_ns=88_000, inode=12, dev=DISK,
+               request_key=AIO)  # fmt: skip
+    world.builder.cgroup(4711, "/limited")
+    assert rows(world, tmp_path / "machine") == {
+        "syscall": 2_000, "throttle.io": 77_000, "block.Q2D": 2_000, "device.data": 5_000,
+        "wakeup.worker": 1_000, "fs": 2_000, "wakeup.reap": 11_000,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("key", [AIO + 8, 0])
+def test_what_leads_to_no_request_that_is_under_way_is_of_none(key: int, tmp_path: Path) -> None:
+    world = asynchronous(PWRITE)
+    request = Request(queue=2_000, scheduler=None, device=5_000)
+    submit(world, DISK, KWORKER, 80_000, request, held=True, cgroup=4711, asked_key=key)
+    world.builder.write(tmp_path / "machine")
+    assert analyse(open_recording(tmp_path / "machine")).residual_ns.tolist() == [98_000]
+
+
+@pytest.mark.parametrize("by", ["submitter", "worker", "silent worker", "linked"])
+def test_a_direct_write_of_io_uring_s_leads_to_its_request(by: str, tmp_path: Path) -> None:
+    """Since when it was held back is known of who submits it, and of a worker that says so."""
+    world, sync = World(), 0x90
+    world.target(WRITER)
+    world.target(KWORKER, kind=THREAD_HELPER)
+    write = {"request_key": KEY, "opcode": 23, "size_bytes": 8192, **FILE}
+    write |= {} if by == "linked" else {"open_flags": O_DSYNC}
+    linked = RWF_OF_LINKED * (by == "linked")
+    world.emit("io_uring_submit_req", 2_000, WRITER, rwf=linked, **write)
+    if by == "linked":
+        world.emit("io_uring_submit_req", 2_500, WRITER, request_key=sync, opcode=3, **FILE)
+    if "worker" in by:
+        world.emit("thread", 1, WORKER, tgid=WRITER, subject_tid=WORKER, kind=THREAD_WORKER,
+                   comm=b"iou-wrk-100")  # fmt: skip
+        world.emit("io_uring_queue_async_work", 2_600, WRITER, **write)
+    if by == "worker":
+        world.emit("sched_resume", 10_000, WORKER, off_ns=500, wake_ns=9_000, waker_tid=WRITER,
+                   state=1, subject_tid=WORKER, waker_context=1)  # fmt: skip
+        world.emit("io_uring_work", 10_000, WORKER, request_key=KEY)
+        world.emit("io_uring_work", 12_000, WORKER, request_key=0)
+    world.emit("syscall", 3_000, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    request = Request(queue=2_000, scheduler=None, device=5_000)
+    submit(world, DISK, KWORKER, 80_000, request, held=True, cgroup=4711, asked_key=KEY)
+    world.emit("io_uring_complete", 91_000, WRITER, result=8192, **write)
+    if by == "linked":
+        world.emit("io_uring_complete", 99_000, WRITER, request_key=sync, opcode=3, **FILE)
+    world.builder.write(tmp_path / "machine")
+    breakdown = analyse(open_recording(tmp_path / "machine"))
+    held_ns = sum(
+        int(times.sum())
+        for layer, times in zip(breakdown.layers, breakdown.time_ns, strict=True)
+        if layer.row == "throttle.io"
+    )
+    assert held_ns == {
+        "submitter": 77_000, "worker": 70_000, "silent worker": 0, "linked": 78_000,
+    }[by]  # fmt: skip
 
 
 @pytest.mark.parametrize("held", [True, False])

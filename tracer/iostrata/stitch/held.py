@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stage stitch: bios that a control group's limit held back in, who had asked for them out.
 
-Whoever hands such a bio on, a thread of the kernel's, did not ask for it. Of libaio's request to a
-disk itself (a store's that has the disk for its own), its place on the disk tells which that was.
+Whoever hands such a bio on, a thread of the kernel's, did not ask for it. A file's direct I/O leads
+to the request that it is for. Of libaio's request to a disk itself (a store's that has the disk for
+its own), its place on the disk tells which that was.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ import numpy as np
 
 from iostrata.columns import NEVER, AsOf, Ints, at, one_of, pair_key
 from iostrata.stitch.bios import Bios
+from iostrata.stitch.chains import Chains
+from iostrata.stitch.links import submissions_in
 from iostrata.stitch.opcodes import AIO_READS, AIO_WRITES
+from iostrata.stitch.owners import Owners
 from iostrata.stitch.reads import OPEN_OF_DEVICE
 from iostrata.stitch.window import Window
 
@@ -26,22 +30,67 @@ class Asking:
     """Of each bio who asked for it, and when.
 
     ``since_ns``: since when a limit had held it back, -1: none did, or that is not told.
+    ``piece``: of which that is, where its request tells, -1: as who asked tells.
     """
 
     tid: Ints
     time_ns: Ints
     since_ns: Ints
+    piece: Ints
 
 
-def asked_for(window: Window, bios: Bios) -> Asking:
+def asked_for(window: Window, bios: Bios, owners: Owners) -> Asking:
+    held, none = np.flatnonzero(bios.held), np.full(len(bios), -1)
+    held = held[bios.root[held] == held] if len(held) else held
+    if not len(held):
+        return Asking(bios.tid, bios.begin_ns, none, none)
+    asking = _at_its_place(window, bios, held)
+    # Older recorders do not tell for which request a bio is.
+    if "request_key" not in window.trace.points["block_bio_held"].fields:
+        return asking
+    piece, since_ns = _by_request(window, owners, bios.key[held], bios.queue_ns[held])
+    asking.piece[held] = piece
+    asking.since_ns[held] = np.where(piece >= 0, since_ns, asking.since_ns[held])
+    return asking
+
+
+def _by_request(window: Window, owners: Owners, bio_key: Ints, queue_ns: Ints) -> tuple[Ints, Ints]:
+    """Of bios the pieces whose requests lead to them, -1: none, and since when a limit had held
+    them back, -1: that is not told."""
+    pieces = window.pieces
+    told = window.columns("block_bio_held", "bio_key", "request_key")
+    event = AsOf(told["bio_key"], told["time_ns"]).at_or_before(bio_key, queue_ns)
+    key = np.where(event >= 0, at(told["request_key"], event), 0)
+    requests = np.flatnonzero(pieces.request_key != 0)
+    found = AsOf(pieces.request_key[requests], pieces.begin_ns[requests])
+    own = at(requests, found.at_or_before(key, queue_ns))
+    own = np.where((key != 0) & (at(pieces.end_ns, own) >= queue_ns), own, -1)
+    # A write that is linked before a sync is part of that, which has another's key.
+    piece = np.where(own >= 0, own, Chains(window, requests).find(key, queue_ns))
+    # Whoever submitted it was at it until it went on.
+    submitting, runs = owners.submitting, owners.runs
+    submitted = AsOf(submitting.piece, submitting.begin_ns).at_or_before(own, queue_ns)
+    since = at(submitting.end_ns, submitted)
+    uring = submissions_in(window, "request_key")
+    part = AsOf(uring["request_key"], uring["time_ns"]).at_or_before(key, queue_ns)
+    since = np.where(own >= 0, since, at(uring["time_ns"], part))
+    # What a worker ran that said nothing of it, had been with that until nobody knows when.
+    handed = window.columns("io_uring_queue_async_work", "request_key")
+    last = AsOf(handed["request_key"], handed["time_ns"]).at_or_before(key, queue_ns)
+    run = AsOf(runs.piece, runs.begin_ns).at_or_before(piece, queue_ns)
+    ran = np.where(run >= 0, at(runs.begin_ns, run), -1)
+    by_worker = (last >= 0) & (at(handed["time_ns"], last) >= at(pieces.begin_ns, piece))
+    since = np.where(by_worker, ran, since)
+    return piece, np.where((piece >= 0) & (since >= 0), np.minimum(since, queue_ns), -1)
+
+
+def _at_its_place(window: Window, bios: Bios, held: Ints) -> Asking:
     """One that no other at its place came before since it was asked for, and that was not complete
     yet, is that request's."""
     none = np.full(len(bios), -1)
-    held = np.flatnonzero(bios.held)
-    held = held[bios.root[held] == held] if len(held) else held
     # Older recorders do not tell at which place a request was.
-    if not len(held) or "offset_bytes" not in window.trace.points["aio_submit"].fields:
-        return Asking(bios.tid, bios.begin_ns, none)
+    if "offset_bytes" not in window.trace.points["aio_submit"].fields:
+        return Asking(bios.tid, bios.begin_ns, none, none.copy())
     told = window.columns("aio_submit", "tid", "enter_ns", "iocb_key", "dev", "open_flags",
                           "opcode", "offset_bytes")  # fmt: skip
     of_disk = (told["open_flags"] & OPEN_OF_DEVICE) != 0
@@ -63,4 +112,4 @@ def asked_for(window: Window, bios: Bios) -> Asking:
     tid[held] = asked["tid"][request]
     time_ns[held] = asked["enter_ns"][request]
     since_ns[held] = np.minimum(asked["time_ns"][request], bios.begin_ns[held])
-    return Asking(tid, time_ns, since_ns)
+    return Asking(tid, time_ns, since_ns, np.full(len(bios), -1))

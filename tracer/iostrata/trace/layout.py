@@ -779,6 +779,7 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("tid", "<u4", 12),
         ("bio_key", "<u8", 16),
         ("cgroup", "<u8", 24),
+        ("request_key", "<u8", 32),
     ),
     "handles_event": (
         ("time_ns", "<u8", 0),
