@@ -117,6 +117,21 @@ def test_of_a_cut_packet_the_whole_events_are_read(place: tuple[str, int]) -> No
     assert (stream.event_count if stream else 0) == whole
 
 
+@pytest.mark.parametrize("missing", [64, 100, 128])
+@pytest.mark.parametrize("event", range(PACKET_EVENTS))
+def test_nothing_is_read_of_a_packet_that_lacks_some_of_its_midst(event: int, missing: int) -> None:
+    """Which events they were nobody knows: all of its time is lost. The last one is there."""
+    data = STREAMS["cpu_0"]
+    last = packet_places("cpu_0")[-1]
+    at = last + HEAD_BYTES + event * 64
+    if at + missing > len(data) - 64:
+        return
+    trace = with_file("cpu_0", data[:at] + data[at + missing :])
+    check(trace)
+    (stream,) = (one for one in trace.streams if one.name == "cpu_0")
+    assert stream.event_count == (last - HEAD_BYTES * (len(packet_places("cpu_0")) - 1)) // 64
+
+
 def packet_places(name: str) -> list[int]:
     places, at = [], 0
     data = STREAMS[name]

@@ -198,7 +198,8 @@ class Walk:
     def _cut(self, at: int) -> Packet | None:
         """What there is of a file's last packet where its end is missing; None: it was not cut.
 
-        No checksum vouches for it: events are taken while they follow each other in its time.
+        No checksum vouches for it: its events follow each other in its time, and the last of them
+        is missing. Where that is there, or what follows is none of its, nobody knows which are.
         """
         left = len(self._data) - at
         if left < HEAD_BYTES + EVENT_BYTES:
@@ -218,11 +219,10 @@ class Walk:
         first = at // EVENT_BYTES + HEAD_SLOTS
         times = self._stream.column("<u8", 0)[first : len(self._data) // EVENT_BYTES]
         times = times[: MOST_CUT_BYTES // EVENT_BYTES]
-        wrong = (times > end_ns) | (times < np.append(np.uint64(begin_ns), times[:-1]))
-        count = int(wrong.argmax()) if wrong.any() else len(times)
-        if not count or times[0] != begin_ns:
+        wrong = (times >= end_ns) | (times < np.append(np.uint64(begin_ns), times[:-1]))
+        if wrong.any() or times[0] != begin_ns:
             return None
-        last_ns = int(times[count - 1])
+        last_ns, count = int(times[-1]), len(times)
         end = at + HEAD_BYTES + count * EVENT_BYTES
         return Packet(self._number, first, count, begin_ns, last_ns, sequence, discarded, cpu, end)
 
