@@ -12,8 +12,10 @@ from iostrata.analysis import analyse
 from iostrata.model import Breakdown
 from iostrata.recording import open_recording
 from iostrata.stitch.account import units_of
+from iostrata.stitch.bios import bios_of
+from iostrata.stitch.requests import requests_of
 from iostrata.stitch.stitch import stitch
-from iostrata.stitch.window import NO_COMMITS, window_of
+from iostrata.stitch.window import NO_COMMITS, whole, window_of
 from iostrata.trace.read import read_trace
 from tests.stitch.test_truth import accounts, analysed, conserves
 from tests.synthetic import (
@@ -183,6 +185,27 @@ def test_a_merged_bio_is_in_the_request_that_says_so() -> None:
             "syscall": 1_200, "block.Q2D": 100, "device.data": 87_700, "wakeup.interrupt": 500,
         }],
     }  # fmt: skip
+
+
+def test_a_merged_bio_is_in_none_of_the_requests_that_had_the_pointer_before(
+    tmp_path: Path,
+) -> None:
+    """Its own was not seen to end."""
+    world = World()
+    disk = Block(world, SDA)
+    disk.queue(1_000, 102, 0xB2, sector=64)
+    disk.request(1_200, 1_900, 0xA0, 0xB2, sector=64, tid=102)
+    disk.queue(2_000, 100, 0xB0, sector=8)
+    disk.queue(2_100, 101, 0xB1, sector=24)
+    world.deaf_to = "block_rq_complete"
+    disk.request(2_500, 32_500, 0xA0, 0xB0, sector=8, size=16384, tid=100)
+    world.emit("block_rq_bio", 2_510, 100, request_key=0xA0, bio_key=0xB1, sector=24, dev=SDA,
+               size_bytes=8192)  # fmt: skip
+    world.builder.write(tmp_path)
+    window = whole(read_trace(tmp_path))
+    requests, done = requests_of(window)
+    bios, carried = bios_of(window, requests, done)
+    assert bios.key[carried.bio].tolist() == [0xB2]
 
 
 @pytest.mark.parametrize("told_first", [False, True])

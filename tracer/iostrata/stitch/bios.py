@@ -187,8 +187,10 @@ def _issued(window: Window, requests: Requests) -> tuple[Ints, Issued]:
     if len(further["time_ns"]):
         time = further["time_ns"]
         issued = AsOf(requests.key, requests.issue_ns).at_or_before(further["request_key"], time)
-        request = np.concatenate([request, issued])
-        key, issue = np.append(key, further["bio_key"]), np.append(issue, time)
+        # Of a request that was not seen to end there is the one before, which has its pointer.
+        own = np.flatnonzero((issued >= 0) & (at(requests.complete_ns, issued) >= time))
+        request = np.concatenate([request, issued[own]])
+        key, issue = np.append(key, further["bio_key"][own]), np.append(issue, time[own])
     return request, Issued(key, issue, at(requests.device_key, request))
 
 
