@@ -20,11 +20,15 @@ from iostrata.errors import NothingToAnalyse
 from iostrata.model import Breakdown
 from iostrata.recording import open_recording
 from iostrata.stitch import requests_of, whole
+from iostrata.trace.layout import EVENT_BYTES
+from iostrata.trace.packet import HEAD_BYTES
 from tests.stitch.test_account import analysed
 from tests.synthetic import World
 from tests.test_recorded import NAMES, RECORDINGS
 
-DAMAGES = 12
+DAMAGES = 15
+SIZE_AT = 48
+"""Of a packet, in its head; bits."""
 # How far clocks are apart is known by less: what one direction has less, the other has more.
 ONE_WAY = {"network.there": "network", "network.back": "network"}
 
@@ -45,17 +49,37 @@ def rows_of(found: Breakdown) -> Rows:
 
 
 def damage(directory: Path, seed: int) -> None:
-    """Some bits of its events are others, or a file of them is cut."""
+    """In turn: some bits of its events are others; the first packet of each CPU is lost; a packet
+    is gone; a file is cut; an event is missing in the midst of a packet."""
     draw = random.Random(seed)
     streams = sorted(path for path in directory.rglob("cpu_*") if path.stat().st_size)
-    if seed % 4 == 3:
-        stream = draw.choice(streams)
-        stream.write_bytes(stream.read_bytes()[: draw.randrange(stream.stat().st_size)])
-        return
-    for stream in draw.choices(streams, k=1 + seed % 3):
+    kind = seed % 5
+    chosen = draw.choices(streams, k=1 + draw.randrange(3)) if kind == 0 else [draw.choice(streams)]
+    for stream in streams if kind == 1 else chosen:
         data = bytearray(stream.read_bytes())
-        data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+        begin, end = (0, 0) if kind == 0 else draw.choice(packets(data))
+        if kind == 0:
+            data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+        elif kind == 1:
+            data[HEAD_BYTES] ^= 1
+        elif kind == 2:
+            del data[begin:end]
+        elif kind == 3:
+            del data[draw.randrange(len(data)) :]
+        else:
+            first = draw.randrange(begin + HEAD_BYTES, end, EVENT_BYTES)
+            del data[first : first + EVENT_BYTES]
         stream.write_bytes(data)
+
+
+def packets(data: bytearray) -> list[tuple[int, int]]:
+    """From where to where each is."""
+    found, at = [], 0
+    while at < len(data):
+        end = at + int.from_bytes(data[at + SIZE_AT : at + SIZE_AT + 8], "little") // 8
+        found.append((at, end))
+        at = end
+    return found
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -151,6 +175,8 @@ def test_a_window_is_on_one_side_of_each_loss(tmp_path: Path) -> None:
     losses = top.trace.losses
     begins, ends = top.pieces.begin_ns, top.pieces.end_ns
     assert losses.begun_by(begins).tolist() == [0, 1]
+    # The second begins within it.
+    assert losses.over_by(begins).tolist() == [0, 0]
     assert losses.next(begins)[0] == losses.begin_ns[0] - 1
     since, until = losses.around(begins[:1], ends[:1])
     assert since == 0

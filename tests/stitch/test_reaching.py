@@ -5,13 +5,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from iostrata.recording import open_recording
 from iostrata.stitch import reach_of
-from iostrata.trace.layout import THREAD_HELPER
+from iostrata.stitch.kinds import Kinds
+from iostrata.trace.layout import (
+    CALL_FSYNC,
+    THREAD_HELPER,
+    THREAD_TARGET,
+    THREAD_WORKER,
+    WAKE_THREAD,
+)
 from tests.stitch.test_below import FLUSH, KWORKER, LOOP, SDA, Block
 from tests.stitch.test_serving import awakes, on_loop, work
+from tests.stitch.test_wakers import IDLE, resume
 from tests.synthetic import World
 
 BEGIN, END = 100_000, 110_000
@@ -90,6 +99,49 @@ def test_while_a_worker_is_at_it_whose_name_is_lost(tmp_path: Path) -> None:
     work(world, OTHER, 212_000, 219_000)
     awakes(world, KWORKER, 220_000, 221_000, OTHER)
     reach = reached(world, tmp_path)
-    assert (210_000, 221_000) in reach
+    assert (210_000, 220_000) in reach
     world.target(OTHER, kind=THREAD_HELPER)
     assert len(reached(world, tmp_path / "named")) == 1
+
+
+def unnamed(*, state: int) -> World:
+    """No stacked device; behind the loss a thread that slept lets a writer go."""
+    world = World()
+    world.builder.packet_events = 1
+    world.target(100, time_ns=BEGIN - 1)
+    world.builder.refuse("thread", time_ns=END - 5_000)
+    world.target(104, time_ns=END)
+    # Older ones tell of no helper.
+    world.emit("sched_woken", END + 1, 100, subject_tid=104)
+    resume(world, OTHER, 120_000, 210_000, 211_000, 100, context=WAKE_THREAD, state=state)
+    resume(world, 100, 130_000, 220_000, 221_000, OTHER, context=WAKE_THREAD)
+    return world
+
+
+def test_while_others_wait_for_who_may_be_anybody(tmp_path: Path) -> None:
+    assert (130_000, 221_000) in reached(unnamed(state=2), tmp_path)
+
+
+@pytest.mark.parametrize("shows", ["rest", "a call", "its work"])
+def test_not_where_it_shows_what_it_is(shows: str, tmp_path: Path) -> None:
+    world = unnamed(state=IDLE if shows == "rest" else 2)
+    if shows == "a call":
+        call = {"enter_ns": 115_000, "tgid": OTHER, "dev": SDA, "inode": 7, "call": CALL_FSYNC}
+        world.emit("syscall", 250_000, OTHER, **call)
+    elif shows == "its work":
+        world.emit("io_uring_work", 250_000, OTHER, request_key=0)
+    world.builder.write(tmp_path / "local")
+    (trace,) = open_recording(tmp_path / "local").traces()
+    assert len(reach_of(trace).begins) == 1
+    shown = {"rest": THREAD_HELPER, "a call": THREAD_TARGET, "its work": THREAD_WORKER}[shows]
+    assert Kinds(trace).of(np.array([OTHER]), np.array([220_000])).tolist() == [shown]
+
+
+def test_on_to_the_end_of_a_request_that_was_under_way_in_it(tmp_path: Path) -> None:
+    """Whoever runs it keeps those waiting that are handed to it behind the loss."""
+    world = losing()
+    asked = {"request_key": 0xC0, "inode": 7, "dev": SDA, "opcode": 23, "size_bytes": 4096}
+    world.emit("io_uring_submit_req", BEGIN - 50, 100, **asked)
+    world.emit("io_uring_complete", 190_000, OTHER, **asked)
+    ((_, end),) = reached(world, tmp_path)
+    assert end == 190_000

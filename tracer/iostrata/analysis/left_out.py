@@ -158,11 +158,12 @@ def _beside_losses(graph: Graph, trace: Trace, begin_ns: Ints, end_ns: Ints) -> 
 
 
 def sides_of(graph: Graph, trace: Trace, pieces: Pieces) -> Ints | None:
-    """Of each of a machine's pieces, how many losses had begun before it, there and on those below;
-    None: there were none at all. What began with one number, and none touches, is between two.
+    """Of each of a machine's pieces, how many losses had begun before it, and how many were over,
+    there and on those below; None: there were none at all. What began with one number is between
+    two, or in one.
     """
     begun = [
-        one.losses.begun_by(begin)
+        one.losses.begun_by(begin) + one.losses.over_by(begin)
         for one, begin, _ in below(graph, trace, pieces.begin_ns, pieces.end_ns, widened=True)
         if len(one.losses)
     ]

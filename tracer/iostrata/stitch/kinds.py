@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage stitch: threads that are recorded in, what each was at a time out."""
+"""Stage stitch: threads that are recorded in, what each was at a time out.
+
+A thread is told of once: where that is lost, what else it did may say what it is.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, integers, one_of
-from iostrata.stitch.wakeup import Sleeps
+from iostrata.columns import AsOf, Ints, at, distinct, integers, one_of
+from iostrata.stitch.wakeup import TASK_NOLOAD, Sleeps
 from iostrata.stitch.window import Window
 from iostrata.trace import Trace
-from iostrata.trace.layout import THREAD_HELPER, THREAD_WORKER
+from iostrata.trace.layout import THREAD_HELPER, THREAD_JOURNAL, THREAD_TARGET, THREAD_WORKER
 
+SERVING: Final = ("kvm_exit", "svc_call", "nvmet_work", "target_work", "osd_work")
+"""Where any of these is, other threads of the kernel than helpers may be recorded."""
 # A worker's name: its pool's (a CPU or a number), its own in that, and which of a CPU's two it is.
 WORKER: Final = re.compile(rb"kworker/(u?\d+):\d+(H?)")
 
@@ -27,18 +32,22 @@ def kinds_of(window: Window) -> Kinds:
 class Kinds:
     """Kinds of threads, as ``enum thread_kind`` of events.h has them.
 
-    ``told``: by thread and time, rows of ``kinds``; ``forgotten``: rows of ``forgotten_at``.
+    ``told``: by thread (``tid``) and time, rows of ``kinds``; ``named``: whom an event names;
+    ``forgotten``: rows of ``forgotten_at``.
     """
 
     def __init__(self, trace: Trace) -> None:
         threads = trace.points["thread"]
-        self.kinds = integers(threads["kind"])
-        self.told = AsOf(integers(threads["subject_tid"]), integers(threads["time_ns"]))
-        forgotten = np.flatnonzero(self.kinds == 0)
-        self.forgotten_at = integers(threads["time_ns"])[forgotten]
-        self.forgotten = AsOf(integers(threads["subject_tid"])[forgotten], self.forgotten_at)
+        tid, time, kind = (integers(threads[name]) for name in ("subject_tid", "time_ns", "kind"))
+        forgotten = np.flatnonzero(kind == 0)
+        self.forgotten_at = time[forgotten]
+        self.forgotten = AsOf(tid[forgotten], self.forgotten_at)
+        untold, shown = _shown(trace, tid, kind)
+        self.kinds = np.concatenate([kind, shown])
+        self.named, self.tid = distinct(tid), np.concatenate([tid, untold])
+        self.told = AsOf(self.tid, np.concatenate([time, np.zeros_like(untold)]))
         self._pools = np.full(len(self.kinds), -1)
-        helpers = np.flatnonzero(self.kinds == THREAD_HELPER)
+        helpers = np.flatnonzero(kind == THREAD_HELPER)
         pools: dict[tuple[bytes, ...], int] = {}
         for row, comm in zip(helpers.tolist(), threads["comm"][helpers].tolist(), strict=True):
             if match := WORKER.match(comm):
@@ -75,3 +84,31 @@ class Kinds:
         works = one_of(kind, (THREAD_HELPER, THREAD_WORKER)) | ((kind == 0) & (not told))
         ended: NDArray[np.bool_] = works & (sleeps.waker > 0) & ~sleeps.interrupted
         return ended
+
+
+def _shown(trace: Trace, told: Ints, kind: Ints) -> tuple[Ints, Ints]:
+    """Threads of which a loss may have what names them, and what each shows to be.
+
+    Who commits a journal does so. Who makes calls is none of the kernel's threads; which program's
+    it is, is no matter here. A worker of io_uring says what it is at. What else sleeps as the
+    kernel's threads do that have nothing to do, is a helper, where no other ones are recorded.
+    """
+    tids, kinds = [told[:0]], [told[:0]]
+    if len(trace.losses):
+        points = trace.points
+        resumes = points["sched_resume"].integers("subject_tid", "state", "wake_ns")
+        idle = (resumes["state"] & TASK_NOLOAD > 0) & (resumes["wake_ns"] > 0)
+        idle &= not any(len(points[point]) for point in SERVING)
+        known = told[kind == THREAD_JOURNAL]
+        for shown, tid in (
+            (THREAD_JOURNAL, integers(points["jbd2_start_commit"]["tid"])),
+            (THREAD_TARGET, integers(points["syscall"]["tid"])),
+            (THREAD_WORKER, integers(points["io_uring_work"]["tid"])),
+            (THREAD_HELPER, resumes["subject_tid"][idle]),
+        ):
+            found = distinct(tid)
+            found = found[~one_of(found, np.concatenate([known, *tids]))]
+            tids.append(found)
+            kinds.append(np.full(len(found), shown))
+            known = told
+    return np.concatenate(tids), np.concatenate(kinds)

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stage stitch: a trace with losses in, how far these reach beyond the times that they have out.
 
-What a loop device's worker did is told when its run ends, for all that it served in it: where that
-is lost, nobody knows who served those before. What was asked of a stacked device before a loss
-ends, and was complete behind that, kept others waiting there, who are not told for what; so does a
-commit. And a thread of the kernel whose name is lost is nobody that is known, as long as it works.
+How far is what a lost event is for:
+
+- What a loop device's worker did is told when its run ends, for all that it served in it: where
+  that is lost, nobody knows who served those before.
+- What was asked of a stacked device before a loss ends, and was complete behind that, kept others
+  waiting there, who are not told for what; so does a commit, and a request of io_uring.
+- A thread is named once, for as long as it lives. What else it did may say what it is (see
+  ``kinds``); one of which nothing does is nobody that is known, whomever it lets go.
 """
 
 from __future__ import annotations
@@ -21,19 +25,20 @@ from iostrata.columns import (
     Union,
     at,
     changes,
-    columns_of,
     distinct,
     in_order,
     one_of,
     order_of,
     pair_key,
 )
+from iostrata.stitch.completions import completions
+from iostrata.stitch.kinds import kinds_of
 from iostrata.stitch.requests import Requests, requests_of
 from iostrata.stitch.serving import loop_work_of
 from iostrata.stitch.wakeup import Sleeps, at_rest, sleeps_of
 from iostrata.stitch.window import NO_COMMITS, NO_PIECES, Columns, Window, whole
 from iostrata.trace import Trace
-from iostrata.trace.layout import WAKE_THREAD
+from iostrata.trace.layout import WAKE_INTERRUPT
 
 COMMITS: Final = (
     ("jbd2_start_commit", "jbd2_end_commit", ("journal_key", "transaction")),
@@ -60,11 +65,9 @@ def _reach(window: Window) -> Union:
         blocks = trace.facts.blocks.values()
         stacked = [block.device_key for block in blocks if block.lower_keys or block.backing]
         parts += _of_stacked(window, lost, stacked) if stacked else ()
-        # What is not known below a stacked device, or of a hypervisor's threads, is in a row of
-        # these; elsewhere it is in none.
-        hosts = len(trace.points["kvm_exit"]) > 0
-        if hosts or (stacked and trace.points["sched_woken"].known):
-            parts += _of_unnamed(window, lost)
+        if trace.points["sched_woken"].known or len(trace.points["kvm_exit"]):
+            parts += _of_unnamed(window, lost, stacked)
+        parts.append(_of_asynchronous(window, lost))
     begins, ends = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     some = ends > begins
     return Union(begins[some], ends[some])
@@ -170,34 +173,50 @@ def _reach_on(end: Ints, lost: Union, begun_ns: Ints, end_ns: Ints) -> None:
     np.maximum.at(end, loss[meets], end_ns[meets])
 
 
-def _of_unnamed(window: Window, lost: Union) -> Iterator[Reach]:
-    """While threads work, or let others go, whose names are lost.
+def _of_asynchronous(window: Window, lost: Union) -> Reach:
+    """On to the end of requests that were under way in a loss: who runs those has no time for
+    others, which wait for that."""
+    begin, end = lost.begins.copy(), lost.ends.copy()
+    asked = window.columns("io_uring_submit_req", "request_key")
+    done = completions(window, "request_key")
+    row = AsOf(asked["request_key"], asked["time_ns"]).at_or_before(
+        done["request_key"], done["time_ns"]
+    )
+    _reach_on(end, lost, at(asked["time_ns"], row), done["time_ns"])
+    return begin, end
+
+
+def _of_unnamed(window: Window, lost: Union, stacked: list[int]) -> Iterator[Reach]:
+    """While threads let others go of which nothing tells what they are, as their names are lost.
 
     Every thread that the recorder tells sleeps of, and every one of the kernel's that ends one, it
-    names first; one older than ``sched_woken`` not the kernel's.
+    names first; one older than ``sched_woken`` not the kernel's. Below a stacked device, and of a
+    hypervisor's threads, it is also told of who works there while nobody waits for its end.
     """
-    named = distinct(columns_of(window.trace.points["thread"], "subject_tid")["subject_tid"])
-    sleeps = sleeps_of(window)
-    slept = ~one_of(sleeps.tid, named)
+    kinds, sleeps = whole(window.trace).once(kinds_of), sleeps_of(window)
+    named = distinct(kinds.tid)
+    by_other = sleeps.asleep & (sleeps.context != WAKE_INTERRUPT) & (sleeps.waker > 0)
+    # Whose sleeps are not told either is none of those.
+    by_other &= one_of(sleeps.waker, distinct(sleeps.tid)) & ~one_of(sleeps.waker, named)
     since = np.where(at_rest(sleeps, np.arange(len(sleeps))), sleeps.wake_ns, sleeps.off_ns)
-    by_other = sleeps.asleep & (sleeps.context == WAKE_THREAD) & (sleeps.waker > 0)
-    by_other &= ~one_of(sleeps.waker, named)
     yield since[by_other], sleeps.on_ns[by_other]
-    if slept.any():
-        yield _awake(sleeps.rows(np.flatnonzero(slept)), sleeps, lost)
+    if stacked or len(window.trace.points["kvm_exit"]):
+        slept = ~one_of(sleeps.tid, kinds.named)
+        if slept.any():
+            yield _awake(sleeps.rows(np.flatnonzero(slept)), sleeps, lost)
 
 
 def _awake(own: Sleeps, sleeps: Sleeps, lost: Union) -> Reach:
-    """From when threads were let go to work until they had nothing more to do."""
+    """From when threads were let go to work until they slept again."""
     own = own.rows(order_of(own.tid, own.on_ns))
-    rest, first = at_rest(own, np.arange(len(own))), changes(own.tid)
+    first = changes(own.tid)
     following = np.append(own.off_ns[1:], 0)
     # What it did last: let somebody go, as far as is told.
     woken = AsOf(sleeps.waker, sleeps.wake_ns)
     never = np.full(len(own), NEVER)
     last = np.maximum(at(sleeps.wake_ns, woken.at_or_before(own.tid, never)), own.on_ns)
     until = np.where(np.append(first[1:], True), last, following)
-    since = np.where(rest, own.wake_ns, own.off_ns)
+    since = np.where(own.asleep, own.wake_ns, own.off_ns)
     begun = np.searchsorted(lost.begins, own.off_ns[first], side="right") - 1
     behind = np.where(begun >= 0, at(lost.ends, begun), own.off_ns[first])
     return np.concatenate([since, behind]), np.concatenate([until, own.off_ns[first]])

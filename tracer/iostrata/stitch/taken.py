@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at, distinct, integers, one_of
+from iostrata.columns import AsOf, Ints, at, distinct, one_of
 from iostrata.stitch.completions import UNLINKED, completions
-from iostrata.stitch.window import Window
+from iostrata.stitch.kinds import kinds_of
+from iostrata.stitch.window import Window, whole
 from iostrata.trace.layout import THREAD_WORKER
 
 
@@ -51,10 +52,7 @@ def taken_up(window: Window, key: Ints, submit_ns: Ints) -> Taken:
 
 
 def _workers(window: Window) -> Ints:
-    threads = window.trace.points["thread"]
-    if not len(threads):
-        return np.zeros(0, np.int64)
-    tid, kind = integers(threads["subject_tid"]), integers(threads["kind"])
+    threads = whole(window.trace).once(kinds_of)
     # The one that submits (SQPOLL) is no worker: it completes what it did not run.
     submits = window.columns("io_uring_submit_req", "tid")["tid"]
-    return distinct(tid[(kind == THREAD_WORKER) & ~one_of(tid, submits)])
+    return distinct(threads.tid[(threads.kinds == THREAD_WORKER) & ~one_of(threads.tid, submits)])

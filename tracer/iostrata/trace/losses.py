@@ -84,6 +84,10 @@ class Losses:
         """How many had begun by each of some times, of those that are apart from one another."""
         return np.searchsorted(self.apart.begins, time_ns, side="right")
 
+    def over_by(self, time_ns: Ints) -> Ints:
+        """How many of these were over before each of some times."""
+        return np.searchsorted(self.apart.ends, time_ns)
+
     def next(self, time_ns: Ints) -> Ints:
         """When the first began after each of some times; ``NEVER``: there is none."""
         return np.append(self.apart.begins, NEVER)[self.begun_by(time_ns)]
