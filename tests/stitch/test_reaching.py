@@ -145,3 +145,18 @@ def test_on_to_the_end_of_a_request_that_was_under_way_in_it(tmp_path: Path) -> 
     world.emit("io_uring_complete", 190_000, OTHER, **asked)
     ((_, end),) = reached(world, tmp_path)
     assert end == 190_000
+
+
+def test_back_to_whom_a_call_let_go_that_is_told_from_the_loss_on(tmp_path: Path) -> None:
+    """What its thread had until then, that one waited for: the call's end tells of it."""
+    world = losing()
+    resume(world, 100, 60_000, 70_000, 71_000, 101, context=WAKE_THREAD)
+    resume(world, 100, 80_000, 85_000, 86_000, 102, context=WAKE_THREAD)
+    for tid, enter, end in ((101, 50_000, END + 5_000), (102, 75_000, 90_000)):
+        world.target(tid, time_ns=1)
+        call = {"enter_ns": enter, "tgid": tid, "dev": SDA, "inode": 7, "call": CALL_FSYNC}
+        world.emit("syscall", end, tid, **call)
+    world.emit("syscall", 95_000, 100, enter_ns=55_000, tgid=100, dev=SDA, inode=7, call=CALL_FSYNC)
+    first, (begin, _) = reached(world, tmp_path)
+    assert first == (60_000, 71_000)
+    assert begin >= BEGIN - 2

@@ -33,7 +33,8 @@ class Kinds:
     """Kinds of threads, as ``enum thread_kind`` of events.h has them.
 
     ``told``: by thread (``tid``) and time, rows of ``kinds``; ``named``: whom an event names;
-    ``forgotten``: rows of ``forgotten_at``.
+    ``others``: whom none does, and something else shows to be no helper; ``forgotten``: rows of
+    ``forgotten_at``.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -45,6 +46,7 @@ class Kinds:
         untold, shown = _shown(trace, tid, kind)
         self.kinds = np.concatenate([kind, shown])
         self.named, self.tid = distinct(tid), np.concatenate([tid, untold])
+        self.others = distinct(untold[shown != THREAD_HELPER])
         self.told = AsOf(self.tid, np.concatenate([time, np.zeros_like(untold)]))
         self._pools = np.full(len(self.kinds), -1)
         helpers = np.flatnonzero(kind == THREAD_HELPER)

@@ -7,6 +7,7 @@ How far is what a lost event is for:
   that is lost, nobody knows who served those before.
 - What was asked of a stacked device before a loss ends, and was complete behind that, kept others
   waiting there, who are not told for what; so does a commit, and a request of io_uring.
+- A call is told when it ends: where that is lost, nobody knows what its thread had before that.
 - A thread is named once, for as long as it lives. What else it did may say what it is (see
   ``kinds``); one of which nothing does is nobody that is known, whomever it lets go.
 """
@@ -21,6 +22,7 @@ import numpy as np
 from iostrata.columns import (
     NEVER,
     AsOf,
+    Containing,
     Ints,
     Union,
     at,
@@ -38,13 +40,27 @@ from iostrata.stitch.serving import loop_work_of
 from iostrata.stitch.wakeup import Sleeps, at_rest, sleeps_of
 from iostrata.stitch.window import NO_COMMITS, NO_PIECES, Columns, Window, whole
 from iostrata.trace import Trace
-from iostrata.trace.layout import WAKE_INTERRUPT
+from iostrata.trace.layout import (
+    THREAD_DAEMON,
+    THREAD_FUSE,
+    THREAD_LIBRBD,
+    THREAD_SERVER,
+    THREAD_TARGET,
+    THREAD_VMM,
+    WAKE_INTERRUPT,
+    WAKE_THREAD,
+)
 
 COMMITS: Final = (
     ("jbd2_start_commit", "jbd2_end_commit", ("journal_key", "transaction")),
     ("xlog_iclog_sync", "xlog_iclog_sync_done", ("iclog_key", "lsn")),
 )
 """Points of a commit's begin and end, and what both name it by."""
+
+CALLERS: Final = (
+    THREAD_TARGET, THREAD_VMM, THREAD_SERVER, THREAD_DAEMON, THREAD_FUSE, THREAD_LIBRBD,
+)  # fmt: skip
+"""Kinds of threads that may be in a call."""
 
 Reach = tuple[Ints, Ints]
 """From when to when; both included."""
@@ -67,7 +83,7 @@ def _reach(window: Window) -> Union:
         parts += _of_stacked(window, lost, stacked) if stacked else ()
         if trace.points["sched_woken"].known or len(trace.points["kvm_exit"]):
             parts += _of_unnamed(window, lost, stacked)
-        parts.append(_of_asynchronous(window, lost))
+        parts += [_of_asynchronous(window, lost), _of_calls(window, lost)]
     begins, ends = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     some = ends > begins
     return Union(begins[some], ends[some])
@@ -87,21 +103,29 @@ def _of_requests(
 ) -> Reach:
     """Back to the first that was not complete when a loss began, on to the last that had begun."""
     begin, end = lost.begins.copy(), lost.ends.copy()
-    unended = requests.unended
-    issued = unended.issue_ns[unended.device_key == device]
-    _reach_back(begin, lost, issued)
+    _reach_back(begin, lost, *_left(window, device, requests))
     ended = np.ones(len(done["time_ns"]), np.bool_)
     ended[requests.completion[requests.completion >= 0]] = False
-    events = window.columns("block_rq_issue", "request_key", "size_bytes", "dev")
     mine = np.flatnonzero(ended & (done["dev"] == device))
     key, time = done["request_key"][mine], done["time_ns"][mine]
     # What asked for a flush as well, and had no data, is complete with no issue of its own.
+    events = window.columns("block_rq_issue", "request_key", "size_bytes")
     row = AsOf(events["request_key"], events["time_ns"]).at_or_nearest(key, time)
     own = (done["size_bytes"][mine] > 0) | ((row >= 0) & (at(events["size_bytes"], row) == 0))
     since = np.where(row >= 0, at(events["time_ns"], row), 0)
     since = np.where(since <= time, since, 0)
     _reach_on(end, lost, since[own], time[own])
     return begin, end
+
+
+def _left(window: Window, device: int, requests: Requests) -> Reach:
+    """Requests that were not seen to end: since when they were under way, and until when at most,
+    as their pointer is another's then."""
+    left = requests.unended.issue_ns[requests.unended.device_key == device]
+    events = window.columns("block_rq_issue", "request_key", "dev")
+    rows = np.flatnonzero((events["dev"] == device) & one_of(events["time_ns"], left))
+    again = AsOf(events["request_key"], events["time_ns"]).following()
+    return events["time_ns"][rows], again[rows]
 
 
 def _of_runs(window: Window, lost: Union, device: int, requests: Requests) -> Reach:
@@ -120,10 +144,9 @@ def _of_runs(window: Window, lost: Union, device: int, requests: Requests) -> Re
     before = np.searchsorted(ended, lost.begins) - 1
     last = np.where(before >= 0, ended[before], 0)
     mine = np.flatnonzero(requests.device_key == device)
-    unended = requests.unended
-    left = unended.issue_ns[unended.device_key == device]
+    left, again = _left(window, device, requests)
     issue = np.concatenate([requests.issue_ns[mine], left])
-    over = np.concatenate([requests.complete_ns[mine], _until(lost, left)])
+    over = np.concatenate([requests.complete_ns[mine], np.minimum(_until(lost, left), again)])
     order = order_of(issue)
     issue, over = issue[order], np.maximum.accumulate(over[order])
     begun = np.searchsorted(issue, last, side="right")
@@ -186,6 +209,29 @@ def _of_asynchronous(window: Window, lost: Union) -> Reach:
     return begin, end
 
 
+def _of_calls(window: Window, lost: Union) -> Reach:
+    """While others wait in their calls for one in a call that is told, or lost, from a loss on.
+
+    It let them go before that, and was in no call that had ended by then, nor came to one.
+    """
+    kinds, sleeps = whole(window.trace).once(kinds_of), sleeps_of(window)
+    calls = window.columns("syscall", "tid", "enter_ns")
+    tid, enter, end = calls["tid"], calls["enter_ns"], calls["time_ns"]
+    within = Containing(tid, enter, end)
+    rows = np.flatnonzero(sleeps.asleep & (sleeps.context == WAKE_THREAD) & (sleeps.waker > 0))
+    rows = rows[one_of(kinds.of(sleeps.waker[rows], sleeps.wake_ns[rows]), CALLERS)]
+    waker, wake = sleeps.waker[rows], sleeps.wake_ns[rows]
+    following = AsOf(tid, enter).at_or_after(waker, wake)
+    until = np.where(following >= 0, at(enter, following), NEVER)
+    may = lost.begins[np.minimum(np.searchsorted(lost.begins, wake), len(lost.begins) - 1)]
+    call = within.find(waker, wake)
+    untold = (call < 0) | (at(end, call) >= may)
+    rows = rows[(may >= wake) & (may <= until) & untold]
+    off, by = sleeps.off_ns[rows], sleeps.tid[rows]
+    waits = (within.find(by, off) >= 0) | ~one_of(kinds.of(by, off), CALLERS)
+    return off[waits], sleeps.on_ns[rows[waits]]
+
+
 def _of_unnamed(window: Window, lost: Union, stacked: list[int]) -> Iterator[Reach]:
     """While threads let others go of which nothing tells what they are, as their names are lost.
 
@@ -201,7 +247,8 @@ def _of_unnamed(window: Window, lost: Union, stacked: list[int]) -> Iterator[Rea
     since = np.where(at_rest(sleeps, np.arange(len(sleeps))), sleeps.wake_ns, sleeps.off_ns)
     yield since[by_other], sleeps.on_ns[by_other]
     if stacked or len(window.trace.points["kvm_exit"]):
-        slept = ~one_of(sleeps.tid, kinds.named)
+        # Of the kernel's the name matters as well: whose pool's one is, and which CPU's.
+        slept = ~one_of(sleeps.tid, kinds.named) & ~one_of(sleeps.tid, kinds.others)
         if slept.any():
             yield _awake(sleeps.rows(np.flatnonzero(slept)), sleeps, lost)
 
