@@ -368,7 +368,7 @@ def test_what_an_overlay_writes_to_is_what_lies_on_top_there_unless_it_was_told(
         Mount(5, "/x", "overlay", "overlay", "rw,upperdir=up"),
         Mount(6, "/y", "overlay", "overlay", "rw,upperdir=/a/bc"),
     )
-    told = {6: [Met("overlay", 2)]}
+    told = {6: (Met("overlay", 2),)}
     assert [Facts(mounts=mounts).written_to(key) for key in (4, 5, 6)] == [3, 5, 1]
     assert Facts(mounts=mounts, met=told).written_to(6) == 2
 
