@@ -11,7 +11,10 @@ import pytest
 from iostrata.analysis import analyse
 from iostrata.analysis.prepared import prepare
 from iostrata.analysis.stopped import Stop, stops_of
+from iostrata.model import Op
 from iostrata.recording import open_recording
+from iostrata.trace.layout import THREAD_TARGET, THREAD_WORKER
+from tests.reading import EVERY
 from tests.stitch.test_truth import analysed, conserves
 from tests.synthetic import O_DSYNC, World, Writer, device
 
@@ -82,6 +85,47 @@ def test_each_kind_of_stop_is_told_by_itself() -> None:
 def test_what_is_not_worth_a_line(took: int) -> None:
     """Of 200 us, 500 ns; or none."""
     assert not lines(stopped(took))
+
+
+POLLER = 102
+FILE = {"inode": 12, "dev": DISK, "size_bytes": 8192, "open_flags": O_DSYNC, "opcode": 23}
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_whom_a_thread_of_the_kernel_s_submits_for_is_stopped(told: bool, tmp_path: Path) -> None:
+    """SQPOLL: its process's threads are stopped at once, and another process's, too; nothing tells
+    of a process's first thread if it makes no calls."""
+    world = World()
+    world.emit("thread", 1, POLLER, tgid=WRITER, subject_tid=POLLER, kind=THREAD_WORKER,
+               comm=b"iou-sqp-101")  # fmt: skip
+    world.target(OTHER)
+    if told:
+        world.emit("thread", 1, 103, tgid=WRITER, subject_tid=103, kind=THREAD_TARGET, comm=b"x")
+    key = 0xFFFF_8880_0000_7700
+    world.emit("io_uring_submit_req", 10_000, POLLER, request_key=key, **FILE)
+    world.emit("io_uring_complete", 30_000, POLLER, request_key=key, result=8192, **FILE)
+    for tid, begin, took in ((WRITER, 20_000, 50_000), (103, 20_500, 50_000), (OTHER, 900, 9_000)):
+        world.emit("sched_stopped", begin + took, tid, since_ns=begin, subject_tid=tid,
+                   by=Stop.SIGNAL)  # fmt: skip
+    world.builder.write(tmp_path / "machine")
+    (top,) = prepare(open_recording(tmp_path / "machine")).tops
+    beside, amid = stops_of(top, Stop.SIGNAL)
+    assert (beside.tolist(), amid.tolist()) == ([40_000 + 500 * told], [10_000])
+
+
+def test_who_reads_is_stopped_beside_its_reads(tmp_path: Path) -> None:
+    world = World()
+    world.builder.env["reads"] = EVERY
+    writer = Writer(world, WRITER, DISK, 1_000)
+    writer.enter()
+    writer.cpu(TOOK)
+    writer.leave("pread64", result=4096, size=4096)
+    world.emit("sched_stopped", 90_000, WRITER, since_ns=50_000, subject_tid=WRITER,
+               by=Stop.SIGNAL)  # fmt: skip
+    world.builder.write(tmp_path / "machine")
+    told = analyse(open_recording(tmp_path / "machine"), op=Op.READ).quality.not_observed
+    (line,) = [gap.reason for gap in told if gap.layer == "signals"]
+    assert line.startswith("stopped threads that read 1 time beside their reads (SIGSTOP")
 
 
 def test_a_request_that_is_under_way_goes_on_meanwhile(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 
 Signals (SIGSTOP, what a tracer is told of) and control groups' freezers stop a thread on its way
 back to user space, and so do quotas since Linux e1fad12dcb66 ("sched/fair: Switch to task based
-throttle model", in v6.18): who waited for a write waited for that, too.
+throttle model", in v6.18): who waited for a write waited for that, too. Where a thread of the
+kernel's submits for a process (SQPOLL), which is not stopped, the process's threads collect.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import Final
 import numpy as np
 
 from iostrata.analysis.prepared import Top
-from iostrata.columns import Ints, Union, columns_of, distinct, one_of, pair_key
-from iostrata.model import NotObserved
-from iostrata.trace.layout import STOP_FREEZER, STOP_QUOTA, STOP_SIGNAL
+from iostrata.columns import AsOf, Ints, Union, at, columns_of, distinct, one_of, pair_key
+from iostrata.model import NotObserved, Op
+from iostrata.trace.layout import STOP_FREEZER, STOP_QUOTA, STOP_SIGNAL, THREAD_WORKER
 from iostrata.units import duration
 
 OF_NOTE: Final = 0.01
@@ -40,30 +41,31 @@ SAID: Final = {
 """The line's name, when or by whom, and where more is told."""
 
 
-def stopped(tops: Sequence[Top], all_ns: int, *, several: bool) -> Iterator[NotObserved]:
-    """A line for each machine where it is worth one. ``all_ns``: what all writes took together."""
+def stopped(tops: Sequence[Top], op: Op, all_ns: int, *, several: bool) -> Iterator[NotObserved]:
+    """A line for each machine where it is worth one. ``all_ns``: what all writes took together;
+    ``op``: what these are."""
     for top in tops:
         trace = top.trace
         least_ns = OF_NOTE * min(trace.end_ns - trace.begin_ns, all_ns)
         for stop in SAID:
             took_ns, within_ns = stops_of(top, stop)
-            if least_ns > 0 and (what := _said(stop, took_ns, within_ns, least_ns)):
+            if least_ns > 0 and (what := _said(stop, op, took_ns, within_ns, least_ns)):
                 yield NotObserved(SAID[stop][0], what, "", (trace.machine,) if several else ())
 
 
-def _said(stop: Stop, took_ns: Ints, within_ns: Ints, least_ns: float) -> str:
+def _said(stop: Stop, op: Op, took_ns: Ints, within_ns: Ints, least_ns: float) -> str:
     """Of what is worth it; empty: neither is."""
     _, whose, see = SAID[stop]
     parts = []
     for times, where, consequence in (
-        (took_ns, "beside their writes", f"in no latency{see}"),
+        (took_ns, f"beside their {op.word}s", f"in no latency{see}"),
         (within_ns, "amid requests", "in wakeup.reap, wakeup.worker or unattributed"),
     ):
         if (total_ns := int(times.sum())) >= least_ns:
             count = f"{len(times)} time{'s' * (len(times) != 1)}"
             parts.append(f"{count} {where}{whose} for {duration(total_ns)} in all: {consequence}")
             whose = ""
-    return "stopped threads that write " + ", and ".join(parts) if parts else ""
+    return f"stopped threads that {op.word} " + ", and ".join(parts) if parts else ""
 
 
 def stops_of(top: Top, stop: Stop) -> tuple[Ints, Ints]:
@@ -73,8 +75,7 @@ def stops_of(top: Top, stop: Stop) -> tuple[Ints, Ints]:
     if not len(tid):
         return end_ns, end_ns
     pieces = top.pieces
-    stops = np.flatnonzero(one_of(tid, distinct(pieces.tid)))
-    tid, begin_ns, end_ns = tid[stops], begin_ns[stops], end_ns[stops]
+    tid, begin_ns, end_ns = _by_submitter(top, tid, begin_ns, end_ns)
     within_ns = np.zeros_like(begin_ns)
     requests = np.flatnonzero((pieces.request_key != 0) & one_of(pieces.tid, distinct(tid)))
     for one in distinct(pieces.tid[requests]).tolist():
@@ -84,6 +85,35 @@ def stops_of(top: Top, stop: Stop) -> tuple[Ints, Ints]:
         within_ns[mine] = under_way.within(begin_ns[mine], end_ns[mine])
     took_ns = end_ns - begin_ns - within_ns
     return took_ns[took_ns > 0], within_ns[within_ns > 0]
+
+
+def _by_submitter(top: Top, tid: Ints, begin_ns: Ints, end_ns: Ints) -> tuple[Ints, Ints, Ints]:
+    """The stops of those who submit themselves, and of processes that a thread of the kernel's
+    does for (``tid``): where several of one's threads are stopped at once, that is one stop."""
+    own = distinct(top.pieces.tid)
+    mine = one_of(tid, own)
+    poll = _polls_for(top, own, tid)
+    parts = [(tid[mine], begin_ns[mine], end_ns[mine])]
+    for one in distinct(poll[~mine & (poll >= 0)]).tolist():
+        rows = ~mine & (poll == one)
+        found = Union(begin_ns[rows], end_ns[rows])
+        parts.append((np.full(len(found.begins), one), found.begins, found.ends))
+    whose, begin, end = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return whose, begin, end
+
+
+def _polls_for(top: Top, own: Ints, tid: Ints) -> Ints:
+    """Which of those who submit (``own``) is the kernel's (SQPOLL) for threads' processes, -1: it
+    is none."""
+    threads = top.trace.points["thread"].integers("kind", "tgid", "subject_tid")
+    subject, process = threads["subject_tid"], threads["tgid"]
+    polls = np.flatnonzero((threads["kind"] == THREAD_WORKER) & one_of(subject, own))
+    ever, always = np.zeros(len(subject), np.int64), np.zeros(len(tid), np.int64)
+    known = AsOf(subject, ever).at_or_before(tid, always)
+    # A process's first thread has its number, and need not have been told of.
+    of_process = np.where(known >= 0, at(process, known), tid)
+    poll = AsOf(process[polls], ever[polls]).at_or_before(of_process, always)
+    return at(subject[polls], poll)
 
 
 def _quotas(top: Top) -> tuple[Ints, Ints, Ints]:
