@@ -18,6 +18,9 @@ from iostrata.analysis.stopped import Stop, stops_of
 from iostrata.recording import open_recording
 from tests.root.conftest import iostrata, remove_group
 from tests.root.test_record import good, unseen_ns
+from tests.root.test_uring import requests
+
+__all__ = ["requests"]
 
 GROUPS = Path("/sys/fs/cgroup")
 WRITES = 12
@@ -88,6 +91,26 @@ def test_what_a_limit_of_writes_takes(disk: Path, limited: Path) -> None:
     named = sum(part["mean_ns"] for part in kept if limit.items() <= part.items())
     assert named >= 0.95 * rows["throttle.io"], kept
     assert not [row for row in free["layers"] if row["layer"].startswith("throttle")]
+
+
+def test_what_a_limit_takes_of_requests_that_nobody_sleeps_for(
+    disk: Path, limited: Path, requests: Path
+) -> None:
+    """Four at once, by io_uring: each waits its turn, and is collected with the last of all."""
+    file = disk / "requests"
+    with file.open("wb") as made:
+        made.write(bytes(4 * 8192))
+        os.fsync(made.fileno())
+    join = f'echo $$ > {limited}/cgroup.procs; exec "$@" >&2'
+    command = ("sh", "-c", join, "sh", str(requests), str(file), "direct", "3")
+    done = iostrata("run", "--json", "-", "--", *command)
+    good(done.returncode, done.stderr)
+    document: dict[str, Any] = json.loads(done.stdout)
+    rows = {row["layer"]: row["mean_ns"] for row in document["layers"]}
+    assert rows["throttle.io"] >= 0.9e9 / PER_SECOND, rows
+    let_go = sum(rows.get(row, 0) for row in ("wakeup.reap", "wakeup.runqueue"))
+    let_go += sum(ns for row, ns in rows.items() if row.startswith(("block.", "device.")))
+    assert rows["throttle.io"] >= 0.95 * (document["total_ns"]["mean"] - let_go), rows
 
 
 # Each says how long its writes took by its own clock.
