@@ -379,4 +379,4 @@ def test_what_an_overlay_writes_to_is_what_lies_on_top_there_unless_it_was_told(
 def test_a_file_of_a_number_that_was_several_is_not_said_to_be_of_an_overlay(
     kinds: list[str], name: str
 ) -> None:
-    assert Facts(met={39: [Met(kind) for kind in kinds]}).path_of(39, "/f") == name
+    assert Facts(met={39: tuple(map(Met, kinds))}).path_of(39, "/f") == name
