@@ -13,7 +13,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at, columns_of, integers, joined, order_of, pair_key
+from iostrata.columns import (
+    AsOf,
+    Containing,
+    Ints,
+    at,
+    columns_of,
+    integers,
+    joined,
+    order_of,
+    pair_key,
+)
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.trace import Trace
 
@@ -55,6 +65,11 @@ def commits_of(trace: Trace) -> Commits:
     """The commits of every journal that the trace knows."""
     kinds = (_of_jbd2(trace), _of_xfs(trace), _of_bluestore(trace))
     return Commits(**joined(kinds))
+
+
+def commit_at(commits: Commits, tid: Ints, time_ns: Ints) -> Ints:
+    """What each thread was committing at a time, -1: nothing."""
+    return Containing(commits.tid, commits.since_ns, commits.end_ns).find(tid, time_ns)
 
 
 def _of_jbd2(trace: Trace) -> Commits:

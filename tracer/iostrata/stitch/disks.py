@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: what a window's disks did in, whose each of it is out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.columns import AsOf, Ints, at
+from iostrata.stitch.awaited import numbered
+from iostrata.stitch.bios import Bios, Carried, bios_of
+from iostrata.stitch.blockio import Awaited, flushes_awaited, spans_of_bios
+from iostrata.stitch.fast import of_fast_commits
+from iostrata.stitch.held import Asking, asked_for
+from iostrata.stitch.journal import commit_at
+from iostrata.stitch.owners import Owners
+from iostrata.stitch.pages import own_reads
+from iostrata.stitch.requests import Requests
+from iostrata.stitch.spans import SpanList
+from iostrata.stitch.stacked import Stack, Workers, workers_of
+from iostrata.stitch.window import Columns, Window
+
+
+@dataclass(frozen=True, eq=False)
+class Disks:
+    """Bios and requests, and who waits for them; of each bio, -1: nobody.
+
+    ``asker``: the piece that was asking for it, be it for others; ``piece``: the piece, and
+    ``commit``: the commit, that it is for. ``first_commit``: activities are numbered from 0 on:
+    pieces, then commits from there on, then requests from ``first_request`` on.
+    ``logged``: whether it is of a log. ``held``: bios that a limit held back, and ``held_ns``:
+    since when.
+    """
+
+    requests: Requests
+    workers: Workers
+    stack: Stack
+    carried: Carried
+    asker: Ints
+    piece: Ints
+    commit: Ints
+    logged: NDArray[np.bool_]
+    flushes: Awaited
+    held: Ints
+    held_ns: Ints
+    first_commit: int
+    first_request: int
+
+    @property
+    def bios(self) -> Bios:
+        return self.stack.bios
+
+    @cached_property
+    def journal(self) -> NDArray[np.bool_]:
+        """Whether a bio is of a commit."""
+        return self.commit >= 0
+
+    @cached_property
+    def activity(self) -> Ints:
+        """Of each bio: the commit that it is of, or the request that it is below, by number."""
+        below = numbered(self.bios.of_root(self.bios.above), self.first_request)
+        return np.where(self.journal, self.commit + self.first_commit, below)
+
+    @property
+    def owners(self) -> tuple[Ints, Ints]:
+        """Of each bio, by number: both who may wait for it."""
+        return self.piece, self.activity
+
+    def spans_of(
+        self,
+        owner: Ints,
+        log: NDArray[np.bool_] | None = None,
+        flushes: Awaited | None = None,
+    ) -> SpanList:
+        """What became of the bios that somebody (``owner``: of each) waited for.
+
+        ``log``: which are of a log, where not as ever; ``flushes``: what they waited for, if not
+        those that have owners.
+        """
+        return spans_of_bios(
+            self.bios, self.requests, self.carried,
+            self.flushes if flushes is None else flushes, owner,
+            self.logged if log is None else log, self.stack.stacked,
+        )  # fmt: skip
+
+    def ties(self) -> Counter[str]:
+        """How the bios that are for anybody were found to be."""
+        tied = (self.piece >= 0) | (self.activity >= 0)
+        by_time = self.stack.by_time
+        return Counter(key=int(np.count_nonzero(tied)) - by_time, time=by_time)
+
+
+def disks_of(window: Window, owners: Owners, requests: Requests, completed: Columns) -> Disks:
+    """``completed``: all completions."""
+    bios, carried = bios_of(window, requests, completed)
+    workers = workers_of(owners.syncs, requests, window.trace.facts)
+    asking = asked_for(window, bios, owners)
+    asker = np.where(asking.piece >= 0, asking.piece, owners.find(asking.tid, asking.time_ns))
+    piece = bios.of_root(np.where(bios.read & ~own_reads(window, asker), -1, asker))
+    commit = bios.of_root(_commits(window, bios, asking))
+    keyed = (piece >= 0) | (commit >= 0)
+    stack = Stack(bios, requests, workers, keyed, window.trace.facts)
+    bios = stack.bios
+    asker, piece, commit = _of_roots(bios, (asker, piece, commit))
+    journal = commit >= 0
+    owned = (piece >= 0) | journal | (bios.of_root(bios.above) >= 0)
+    held = np.flatnonzero((asking.since_ns >= 0) & (bios.parent < 0))
+    first_commit = len(window.pieces)
+    return Disks(
+        requests=requests,
+        workers=workers,
+        stack=stack,
+        carried=carried,
+        asker=asker,
+        piece=piece,
+        commit=commit,
+        logged=journal | of_fast_commits(window, bios),
+        flushes=flushes_awaited(bios, np.flatnonzero(owned), requests),
+        held=held,
+        held_ns=asking.since_ns[held],
+        first_commit=first_commit,
+        first_request=first_commit + len(window.commits),
+    )
+
+
+def _of_roots(bios: Bios, columns: Iterable[Ints]) -> list[Ints]:
+    return [bios.of_root(column) for column in columns]
+
+
+def _commits(window: Window, bios: Bios, asking: Asking) -> Ints:
+    """Of each bio, by the committing thread, or by the log write's own bio."""
+    commits = window.commits
+    if not len(commits):
+        return np.full(len(bios), -1)
+    queue_ns = np.where(asking.since_ns >= 0, asking.time_ns, bios.queue_ns)
+    commit = commit_at(commits, asking.tid, queue_ns)
+    logs = np.flatnonzero(commits.bio_key != 0)
+    by_key = AsOf(commits.bio_key[logs], commits.begin_ns[logs])
+    log = at(logs, by_key.at_or_before(bios.key, bios.queue_ns))
+    return np.where(at(commits.end_ns, log) >= bios.queue_ns, log, commit)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: a window's calls to other machines in, whose each is and what it took out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from iostrata.columns import Ints
+from iostrata.stitch.elsewhere import spans_elsewhere
+from iostrata.stitch.fuse import calls_of
+from iostrata.stitch.librbd import spans_of_images, waiting_for_images
+from iostrata.stitch.osd import Transactions, spans_of_store, steps_of, transactions_of
+from iostrata.stitch.osd import awaited as awaited_of_osds
+from iostrata.stitch.owners import Owners
+from iostrata.stitch.pages import own_reads
+from iostrata.stitch.reconnects import Downs, downs_of
+from iostrata.stitch.rpc import Calls, Hindered, owners_of_calls, spans_of_calls, waits_of
+from iostrata.stitch.serving import Service
+from iostrata.stitch.spans import SpanList
+from iostrata.stitch.window import Window, whole
+from iostrata.trace.layout import NFS_READ
+
+
+@dataclass(frozen=True, eq=False)
+class Remote:
+    """``caller``: of each of ``calls`` the piece that waits for it, -1: none; ``held``: the calls
+    as long as they were waited for.
+
+    ``transactions``: those of an OSD's store; ``stored``: as long as they were waited for;
+    ``steps``: whom pieces needed on the way from one to the next.
+    """
+
+    calls: Calls
+    hindered: Hindered
+    caller: Ints
+    held: Calls
+    transactions: Transactions
+    stored: Transactions
+    steps: Service
+
+    def spans(self, window: Window, first_ask: int) -> SpanList:
+        """Of pieces. ``first_ask``: the number of the first call among what was asked for."""
+        spans = SpanList()
+        spans.extend(spans_of_store(self.stored))
+        spans.extend(spans_elsewhere(window, self.transactions))
+        spans.extend(spans_of_images(window))
+        spans.extend(spans_of_calls(self.held, self.caller, first_ask, self.hindered))
+        return spans
+
+
+def remote_of(window: Window, owners: Owners) -> Remote:
+    calls = calls_of(window)
+    caller = owners_of_calls(calls, owners)
+    reading = calls.operation == NFS_READ
+    caller = np.where(reading & ~own_reads(window, caller), -1, caller)
+    caller = waiting_for_images(window, calls, caller)
+    transactions = transactions_of(window)
+    stored, held = awaited_of_osds(transactions, calls, caller)
+    return Remote(
+        calls=calls,
+        hindered=Hindered(waits_of(window, calls), whole(window.trace).once(_downs)),
+        caller=caller,
+        held=held,
+        transactions=transactions,
+        stored=stored,
+        steps=steps_of(window, transactions, stored, calls, caller),
+    )
+
+
+def _downs(window: Window) -> Downs:
+    return downs_of(window.trace)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: a window in, its threads, disks and calls, and whose each is, out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.columns import Ints, at
+from iostrata.stitch.awaited import Waiting, numbered
+from iostrata.stitch.disks import Disks, disks_of
+from iostrata.stitch.journal import commit_at
+from iostrata.stitch.owners import Owners
+from iostrata.stitch.remote import Remote, remote_of
+from iostrata.stitch.requests import requests_of
+from iostrata.stitch.serving import LoopWork, begun, loop_work_of, needed_until, request_served
+from iostrata.stitch.spans import SpanList
+from iostrata.stitch.turns import Numbers
+from iostrata.stitch.wakeup import Sleeps, sleeps_of
+from iostrata.stitch.window import Columns, Window
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """All that went on in a window. ``numbers``: of what was waited for."""
+
+    window: Window
+    sleeps: Sleeps
+    owners: Owners
+    disks: Disks
+    remote: Remote
+    numbers: Numbers
+
+    def limited(self, owner: Ints) -> SpanList:
+        """How long a limit held back what somebody (``owner``: of each bio) waited for."""
+        spans, disks, held = SpanList(), self.disks, self.disks.held
+        until, number = disks.bios.queue_ns[held], held + self.numbers.bio
+        spans.add(owner[held], "throttle.io", disks.held_ns, until, number)
+        return spans
+
+
+def scene_of(window: Window) -> tuple[Scene, Columns]:
+    """Also returns the completions of requests, which are needed once more."""
+    sleeps, owners = sleeps_of(window), Owners(window)
+    window = replace(window, commits=begun(window.commits, sleeps))
+    requests, completed = requests_of(window)
+    disks, remote = disks_of(window, owners, requests, completed), remote_of(window, owners)
+    sleep = len(requests.key) + len(remote.calls)
+    commit = sleep + len(sleeps)
+    bio = commit + len(window.commits)
+    numbers = Numbers(sleep=sleep, commit=commit, bio=bio, thread=bio + len(disks.bios))
+    return Scene(window, sleeps, owners, disks, remote, numbers), completed
+
+
+@dataclass(frozen=True, eq=False)
+class Asleep:
+    """Who slept for whom: of each sleep, -1: for nobody.
+
+    ``piece``: the piece that it was for; ``owner``: whoever it was for, by number: piece, commit,
+    or request below; ``beside``: the same, but for no commit; ``idle``: whether its thread had
+    nothing to do yet for whom it is. ``work``: of loop devices; ``needed_ns``: until when each
+    request may need that.
+    """
+
+    piece: Ints
+    owner: Ints
+    beside: Ints
+    idle: NDArray[np.bool_]
+    waiting: Waiting
+    work: LoopWork
+    needed_ns: Ints
+
+
+def asleep_of(scene: Scene, piece: Ints) -> Asleep:
+    """``piece``: of each sleep, whose it is."""
+    window, disks, sleeps = scene.window, scene.disks, scene.sleeps
+    waiting = Waiting(window, scene.owners, disks.workers, disks.requests, sleeps, piece)
+    work, needed = loop_work_of(window), needed_until(disks.bios, disks.requests, sleeps)
+    served = numbered(request_served(work, disks.requests, needed, sleeps), disks.first_request)
+    commit = commit_at(window.commits, sleeps.tid, sleeps.on_ns)
+    # Asleep with nothing to do, it was not at it yet.
+    idle = (commit >= 0) & (sleeps.wake_ns <= at(window.commits.since_ns, commit))
+    committing = numbered(commit, disks.first_commit)
+    beside = np.where(waiting.of_sleep >= 0, waiting.of_sleep, served)
+    return Asleep(
+        piece=piece,
+        owner=np.where(committing >= 0, committing, beside),
+        beside=beside,
+        idle=idle,
+        waiting=waiting,
+        work=work,
+        needed_ns=needed,
+    )
