@@ -571,6 +571,19 @@ def test_a_file_that_is_no_library_is_passed_over(tmp_path: Path) -> None:
     assert native.load([tmp_path / native.NAME, native.PACKAGED, native.BUILT]) is not None
 
 
+def test_one_that_is_older_than_its_sources_is_passed_over(tmp_path: Path) -> None:
+    built = next(path for path in (native.PACKAGED, native.BUILT) if path.exists())
+    library = tmp_path / native.BUILT.parent.name / native.NAME
+    library.parent.mkdir()
+    shutil.copy(built, library)
+    source = tmp_path / "sweep.c"
+    source.touch()
+    os.utime(source, ns=(0, library.stat().st_mtime_ns))
+    assert native.load([library]) is not None
+    os.utime(source, ns=(0, library.stat().st_mtime_ns + 1))
+    assert native.load([library]) is None
+
+
 WATCHED: Final = """
 import sys
 from pathlib import Path

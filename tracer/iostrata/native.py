@@ -102,9 +102,11 @@ _TYPES: Final = {"a": c_void_p, "n": c_int64, "u": c_uint64}
 
 
 def load(paths: Sequence[Path] = (PACKAGED, BUILT)) -> CDLL | None:
-    """The first of the libraries that this machine can run."""
+    """The first of the libraries that this machine can run, and that is as this module has it."""
     for path in paths:
         try:
+            if is_older(path):
+                continue
             library = CDLL(str(path))
         except OSError:
             continue
@@ -114,6 +116,16 @@ def load(paths: Sequence[Path] = (PACKAGED, BUILT)) -> CDLL | None:
             function.restype = c_int64
         return library
     return None
+
+
+def is_older(library: Path) -> bool:
+    """Whether a source tree has changed since it was built there: what it takes, and how, may be
+    something else by now, and it would write to memory that is not its own."""
+    if library.parent.name != BUILT.parent.name:
+        return False
+    built_ns = library.stat().st_mtime_ns
+    sources = library.parents[1].glob("*.[ch]")
+    return any(source.stat().st_mtime_ns > built_ns for source in sources)
 
 
 LIBRARY = load()
