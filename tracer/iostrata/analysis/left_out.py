@@ -14,6 +14,7 @@ from iostrata.columns import NEVER, Containing, Ints, distinct, meets, order_of
 from iostrata.hops import Graph, Link, beside
 from iostrata.stitch import (
     BEGUN,
+    ENGINES,
     HANGING,
     NO_ROOM,
     OVER,
@@ -25,6 +26,7 @@ from iostrata.stitch import (
     Transfers,
     Units,
     commits_of,
+    may_return_in_loss,
     reach_of,
 )
 from iostrata.trace import FileSystems, Trace
@@ -85,7 +87,7 @@ def left_out_of(
     reasons: dict[str, NDArray[np.bool_]] = {
         FAILED: units.failed,
         LOST: touched,
-        BESIDE: _beside_losses(graph, trace, units.begin_ns, units.end_ns),
+        BESIDE: _beside_losses(graph, trace, units.begin_ns, units.end_ns) | _cut(trace, units),
         BEGUN: begun,
     }
     if durable:
@@ -155,6 +157,15 @@ def _beside_losses(graph: Graph, trace: Trace, begin_ns: Ints, end_ns: Ints) -> 
             reach = reach_of(one)
             reached |= meets(_since(one, begin), end, reach.begins - 1, reach.ends + 1)
     return reached
+
+
+def _cut(trace: Trace, units: Units) -> NDArray[np.bool_]:
+    """Which of the units may end with a call that a loss has."""
+    cut = np.zeros(len(units), np.bool_)
+    rows = np.flatnonzero(units.engine == ENGINES.index("io_uring:"))
+    if len(trace.losses) and len(rows):
+        cut[rows] = may_return_in_loss(trace, units.tid[rows], units.end_ns[rows])
+    return cut
 
 
 def sides_of(graph: Graph, trace: Trace, pieces: Pieces) -> Ints | None:

@@ -20,6 +20,7 @@ from iostrata.stitch.calls import (
     method_of_write,
 )
 from iostrata.stitch.chain import FOLLOWED
+from iostrata.stitch.collecting import may_return_in_loss
 from iostrata.stitch.cpus import behind_cpus
 from iostrata.stitch.cut import BEGUN, HANGING, NO_ROOM, OVER, RUNNING, UNCOLLECTED, UNFINISHED
 from iostrata.stitch.elsewhere import elsewhere
@@ -95,8 +96,9 @@ __all__ = [
     "Stitched", "Submissions", "Transferred", "Transfers", "Units", "Ways", "Window", "are_direct",
     "behind_cpus", "bios_of", "calls_of", "commits_of", "direct_of", "downs_of", "elsewhere",
     "exchange_key", "exchanged_of", "follow", "fuse_calls_of", "image_devices", "image_name",
-    "images_of", "last_hit", "longest_read", "may_be_disk", "messages_of", "method_of_write",
-    "ninep_calls_of", "pieces_of", "processes_of", "reach_of", "read_outside", "reads_of",
-    "requests_of", "rpc_calls_of", "sent_of", "short_of_cpu", "sleeps_of", "stacking", "stitch",
-    "submissions_of", "suboperations_of", "told", "units_of", "whole", "window_of", "windows",
+    "images_of", "last_hit", "longest_read", "may_be_disk", "may_return_in_loss", "messages_of",
+    "method_of_write", "ninep_calls_of", "pieces_of", "processes_of", "reach_of", "read_outside",
+    "reads_of", "requests_of", "rpc_calls_of", "sent_of", "short_of_cpu", "sleeps_of", "stacking",
+    "stitch", "submissions_of", "suboperations_of", "told", "units_of", "whole", "window_of",
+    "windows",
 ]  # fmt: skip

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: requests of io_uring in, of which of them a loss may have the call out whose
+return their submitter had their completion with.
+
+A call is told when it returns, and a request ends with the one that it is complete in: where that
+returned in a loss, the request seems to have been complete in none, and ends too early. Who is told
+to enter a call before the loss was in none that reaches so far. Nor is a thread of the kernel's
+that submits for others (SQPOLL): it makes no calls, and who collects, by whatever way, is not told.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.columns import NEVER, AsOf, Ints, at, columns_of, distinct, one_of
+from iostrata.stitch.kinds import kinds_of
+from iostrata.stitch.window import whole
+from iostrata.trace import Trace
+from iostrata.trace.layout import CALL_FAULT, CALL_IO_URING_ENTER, THREAD_WORKER
+
+
+def may_return_in_loss(trace: Trace, tid: Ints, end_ns: Ints) -> NDArray[np.bool_]:
+    """Whether the call may, of requests that threads (``tid``) submitted, and that end with a call
+    or, in none that is told, when they are complete."""
+    calls = columns_of(trace.points["syscall"], "tid", "enter_ns", "call")
+    caller, enter, until = calls["tid"], calls["enter_ns"], calls["time_ns"]
+    enters = calls["call"] == CALL_IO_URING_ENTER
+    ended = AsOf(caller[enters], until[enters]).at_or_before(tid, end_ns)
+    loss = trace.losses.next(end_ns)
+    found: NDArray[np.bool_] = (at(until[enters], ended) != end_ns) & (loss < NEVER)
+    if not found.any():
+        return found
+    # A page may be missing within another call.
+    outer = np.flatnonzero(calls["call"] != CALL_FAULT)
+    following = AsOf(caller[outer], enter[outer]).at_or_after(tid, end_ns)
+    outside = (following >= 0) & (at(enter[outer], following) <= loss)
+    found &= ~outside & ~one_of(tid, _never_call(trace, distinct(tid), caller))
+    return found
+
+
+def _never_call(trace: Trace, tid: Ints, caller: Ints) -> Ints:
+    """Which threads are the kernel's own: named so, or seen to submit behind the last loss, and in
+    no call."""
+    kinds = whole(trace).once(kinds_of)
+    named = kinds.of(tid, np.zeros(len(tid), np.int64)) == THREAD_WORKER
+    submitted = columns_of(trace.points["io_uring_submit_req"], "tid")
+    last = int(trace.losses.apart.ends.max(initial=0))
+    late = distinct(submitted["tid"][submitted["time_ns"] > last])
+    never: Ints = tid[~one_of(tid, caller) & (named | one_of(tid, late))]
+    return never
