@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from iostrata.recording import open_recording
-from iostrata.stitch import reach_of
+from iostrata.stitch import reach_of, reaching
 from iostrata.stitch.kinds import Kinds
 from iostrata.trace.layout import (
     CALL_FSYNC,
@@ -26,6 +26,12 @@ from tests.synthetic import World
 BEGIN, END = 100_000, 110_000
 """Between what is there before the loss and what is there behind it."""
 OTHER = 78
+
+
+@pytest.fixture(autouse=True)
+def _no_other_of_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows knows who was let go before the loss, but where it says so."""
+    monkeypatch.setattr(reaching, "TAKEN_OVER_NS", 0)
 
 
 def losing() -> World:
@@ -74,6 +80,27 @@ def test_to_what_a_stacked_device_had_to_do_meanwhile(device: int, tmp_path: Pat
     Block(world, device).request(BEGIN + 1_000, 170_000, 0xA1, 0xB1)
     ((begin, end),) = reached(world, tmp_path)
     assert (begin <= 20_000, end == 170_000) == ((True, True) if device == LOOP else (False, False))
+
+
+def test_on_to_the_end_of_what_a_stacked_device_is_told_to_be_given_in_the_loss(
+    tmp_path: Path,
+) -> None:
+    """By another CPU: what began behind the loss does not look for it there."""
+    world = losing()
+    Block(world, LOOP).request(END - 2_000, 150_000, 0xA0, 0xB0)
+    ((begin, end),) = reached(world, tmp_path)
+    assert begin >= BEGIN - 2
+    assert end == 150_000
+
+
+def test_back_to_when_a_loop_device_s_pool_may_have_let_one_go_that_ran_in_the_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reaching, "TAKEN_OVER_NS", 40_000)
+    world = losing()
+    Block(world, LOOP).request(11_000, 19_000, 0xA0, 0xB0)
+    ((begin, _),) = reached(world, tmp_path)
+    assert begin == BEGIN - 2 - 40_000
 
 
 def test_what_asked_for_a_flush_is_complete_without_an_issue(tmp_path: Path) -> None:

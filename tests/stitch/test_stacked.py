@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from iostrata.stitch import handing
 from iostrata.stitch.spans import Spans
 from iostrata.trace.layout import THREAD_HELPER, WAKE_THREAD
 from tests.stitch.test_below import CRYPT, DATA, FLUSH, KWORKER, LOOP, SDA, Block, one_write, told
@@ -249,18 +250,27 @@ def test_a_kernel_worker_that_is_to_let_the_loop_devices_go_and_has_no_cpu(*, id
 
 
 @pytest.mark.parametrize(
-    ("name", "waited"),
-    [(b"kworker/u8:4", 39_400), (b"kworker/u9:4", 0), (b"kworker/0:4H", 0), (b"kcompactd0", 0)],
+    ("name", "until", "waited"),
+    [
+        (b"kworker/u8:4", 62_000, 39_400),
+        (b"kworker/u9:4", 62_000, 0),
+        (b"kworker/0:4H", 62_000, 0),
+        (b"kcompactd0", 62_000, 0),
+        # So late nobody is told of beside a loss.
+        (b"kworker/u8:4", 72_000, 39_400),
+        (b"kworker/u8:4", 72_001, 0),
+    ],
 )
 def test_a_worker_that_takes_over_from_one_of_its_pool_that_has_no_cpu(
-    name: bytes, waited: int
+    name: bytes, until: int, waited: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Let go at 2600 it has no CPU until 62000: one that is done with another work, for which it
     had slept, comes to this one at 42000."""
+    monkeypatch.setattr(handing, "TAKEN_OVER_NS", 30_000)
     world = on_loop()
     world.target(KWORKER, comm=b"kworker/u8:0", kind=THREAD_HELPER)
     world.target(OTHER, comm=name, kind=THREAD_HELPER)
-    awakes(world, OTHER, 2_600, 62_000)
+    awakes(world, OTHER, 2_600, until)
     resume(world, KWORKER, 500, 30_000, 41_000, 77, context=WAKE_THREAD)
     work(world, KWORKER, 42_000, 51_800)
     buffered(world, 52_000)

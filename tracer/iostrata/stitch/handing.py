@@ -7,6 +7,8 @@ kcryptd encrypts it and lets dmcrypt_write go, which queues what came of it on t
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from iostrata.columns import AsOf, Ints, at, joined, one_of, overlapping
@@ -16,6 +18,10 @@ from iostrata.stitch.kinds import Kinds
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.serving import LoopWork, Service
 from iostrata.stitch.wakeup import Sleeps, at_rest, by_interrupt
+
+TAKEN_OVER_NS: Final = 10_000_000
+"""Who comes to a CPU so much later than another one of its pool came to the work, that one had not
+waited for: it is told as it runs, and how far a loss reaches back rests on it."""
 
 
 def handers(bios: Bios, sleeps: Sleeps, kinds: Kinds, owner: Ints) -> Service:
@@ -61,6 +67,8 @@ def let_go_for_it(last: Service, sleeps: Sleeps, kinds: Kinds) -> Service:
     row, one = overlapping(
         kinds.pool_of(last.tid, last.end_ns), last.begin_ns, last.end_ns, pool, wake, on, MOST
     )
+    soon = on[one] - last.end_ns[row] <= TAKEN_OVER_NS
+    row, one = row[soon], one[soon]
     return Service(
         last.owner[row],
         sleeps.tid[idle[one]],

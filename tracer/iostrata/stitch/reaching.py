@@ -34,6 +34,7 @@ from iostrata.columns import (
     pair_key,
 )
 from iostrata.stitch.completions import completions
+from iostrata.stitch.handing import TAKEN_OVER_NS
 from iostrata.stitch.kinds import kinds_of
 from iostrata.stitch.requests import Requests, requests_of
 from iostrata.stitch.serving import loop_work_of
@@ -115,6 +116,9 @@ def _of_requests(
     since = np.where(row >= 0, at(events["time_ns"], row), 0)
     since = np.where(since <= time, since, 0)
     _reach_on(end, lost, since[own], time[own])
+    # One that is told to have been issued within a loss, nobody looks for behind that.
+    paired = np.flatnonzero(requests.device_key == device)
+    _reach_on(end, lost, requests.issue_ns[paired], requests.complete_ns[paired])
     return begin, end
 
 
@@ -131,13 +135,15 @@ def _left(window: Window, device: int, requests: Requests) -> Reach:
 def _of_runs(window: Window, lost: Union, device: int, requests: Requests) -> Reach:
     """Back to the begin of a worker's run that may be lost, on to the end of one that began in it.
 
-    It began when the run before it had ended, and something was left to do.
+    It began when the run before it had ended, and something was left to do. And others of its pool
+    may have been let go before the loss for what one came to that was sooner, and run in it.
     """
     begin, end = lost.begins.copy(), lost.ends.copy()
     work = loop_work_of(window)
     runs = work.rows(np.flatnonzero(work.device_key == device))
     if not len(runs.tid):
         return begin, end
+    begin -= TAKEN_OVER_NS
     _reach_on(end, lost, runs.begin_ns, runs.end_ns)
     _reach_back(begin, lost, runs.begin_ns, runs.end_ns)
     ended = in_order(runs.end_ns)
