@@ -20,6 +20,7 @@ from iostrata.stitch.links import submissions_in
 from iostrata.stitch.opcodes import AIO_READS, AIO_WRITES
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.reads import OPEN_OF_DEVICE
+from iostrata.stitch.taken import handed_at
 from iostrata.stitch.window import Window
 
 SECTOR_BYTES: Final = 512
@@ -75,11 +76,10 @@ def _by_request(window: Window, owners: Owners, bio_key: Ints, queue_ns: Ints) -
     part = AsOf(uring["request_key"], uring["time_ns"]).at_or_before(key, queue_ns)
     since = np.where(own >= 0, since, at(uring["time_ns"], part))
     # What a worker ran that said nothing of it, had been with that until nobody knows when.
-    handed = window.columns("io_uring_queue_async_work", "request_key")
-    last = AsOf(handed["request_key"], handed["time_ns"]).at_or_before(key, queue_ns)
+    handed_ns = handed_at(window, key, queue_ns)
     run = AsOf(runs.piece, runs.begin_ns).at_or_before(piece, queue_ns)
     ran = np.where(run >= 0, at(runs.begin_ns, run), -1)
-    by_worker = (last >= 0) & (at(handed["time_ns"], last) >= at(pieces.begin_ns, piece))
+    by_worker = (handed_ns >= 0) & (handed_ns >= at(pieces.begin_ns, piece))
     since = np.where(by_worker, ran, since)
     return piece, np.where((piece >= 0) & (since >= 0), np.minimum(since, queue_ns), -1)
 

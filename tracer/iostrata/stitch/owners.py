@@ -33,6 +33,7 @@ from iostrata.stitch.links import completed_last, submission_of, submissions_in
 from iostrata.stitch.opcodes import URING_CHANGES, URING_READS, URING_WRITES
 from iostrata.stitch.requests import reads_data
 from iostrata.stitch.runs import runs_of
+from iostrata.stitch.taken import handed_at
 from iostrata.stitch.window import Columns, Window, whole
 
 SYNCS = ("ext4_sync_file", "nfs_sync_file", "xfs_file_fsync", "btrfs_sync_file")
@@ -162,11 +163,7 @@ class Owners:
 def handed_over(window: Window, piece: Ints, tid: Ints, begin_ns: Ints) -> Ints:
     """When each piece was handed over to io_uring's workers, of which the thread that began with it
     is one; -1: it was not. One of the kernel's pools was asked by whoever completed a transfer."""
-    handed = window.columns("io_uring_queue_async_work", "request_key")
-    found = AsOf(handed["request_key"], handed["time_ns"]).at_or_before(
-        window.pieces.request_key[piece], begin_ns
-    )
-    time = at(handed["time_ns"], found)
+    time = handed_at(window, window.pieces.request_key[piece], begin_ns)
     time = np.where(time >= window.pieces.begin_ns[piece], time, -1)
     return np.where(whole(window.trace).once(kinds_of).are_helpers(tid, begin_ns), -1, time)
 

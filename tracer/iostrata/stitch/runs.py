@@ -18,7 +18,7 @@ from iostrata.columns import AsOf, Ints, at, joined, one_of, order_of, pair_key
 from iostrata.stitch.chains import Chains
 from iostrata.stitch.completions import completions
 from iostrata.stitch.links import completed_last, submissions_in
-from iostrata.stitch.taken import taken_up
+from iostrata.stitch.taken import handed_at, taken_up
 from iostrata.stitch.window import Window
 
 
@@ -95,7 +95,7 @@ def _said(window: Window, chains: Chains) -> _Said:
 def _told(window: Window, said: _Said) -> Runs:
     tid, time = said.tid, said.time_ns
     end = _ends(window, said)
-    handed = _handed(window, said.key, time)
+    handed = handed_at(window, said.key, time)
     piece_ns = window.pieces.begin_ns[said.piece]
     own = window.pieces.request_key[said.piece] == said.key
     handed = np.where(handed >= piece_ns, handed, time)
@@ -149,13 +149,6 @@ def _completed(window: Window, key: Ints, since_ns: Ints, piece: Ints) -> Runs:
     slept = (first >= 0) & (at(resumes["off_ns"], first) <= following)
     begin = np.where(slept, np.minimum(at(resumes["time_ns"], first), end), following)
     key, piece = key[known], piece[known]
-    handed = np.maximum(_handed(window, key, end), window.pieces.begin_ns[piece])
+    handed = np.maximum(handed_at(window, key, end), window.pieces.begin_ns[piece])
     own = window.pieces.request_key[piece] == key
     return Runs(tid, handed, following, begin, end, piece, own)
-
-
-def _handed(window: Window, key: Ints, time_ns: Ints) -> Ints:
-    """When requests were handed over to workers last before a time, -1: never."""
-    handed = window.columns("io_uring_queue_async_work", "request_key")
-    found = AsOf(handed["request_key"], handed["time_ns"]).at_or_before(key, time_ns)
-    return at(handed["time_ns"], found)

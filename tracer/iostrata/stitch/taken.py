@@ -39,16 +39,22 @@ def taken_up(window: Window, key: Ints, submit_ns: Ints) -> Taken:
     done = AsOf(completed["request_key"], time).at_or_after(key, submit_ns)
     end, worker = at(time, done), at(tid, done)
     worker = np.where(one_of(worker, _workers(window)), worker, -1)
-    handed = window.columns("io_uring_queue_async_work", "request_key")
-    given = AsOf(handed["request_key"], handed["time_ns"]).at_or_before(key, end)
+    given = handed_at(window, key, end)
     # Also what is not recorded, that this is linked behind.
     others = window.columns(UNLINKED, "tid")
     tid, time = np.append(tid, others["tid"]), np.append(time, others["time_ns"])
     before = AsOf(tid, time).at_or_before(worker, end - 1)
-    begin = np.maximum(at(handed["time_ns"], given), at(time, before))
+    begin = np.maximum(given, at(time, before))
     # Neither: it was complete where it was submitted, or nothing tells.
     known = begin >= submit_ns
     return Taken(np.where(known, worker, -1), np.where(known, begin, submit_ns), end)
+
+
+def handed_at(window: Window, key: Ints, time_ns: Ints) -> Ints:
+    """When requests were handed over to io_uring's workers last before a time, -1: never."""
+    handed = window.columns("io_uring_queue_async_work", "request_key")
+    found = AsOf(handed["request_key"], handed["time_ns"]).at_or_before(key, time_ns)
+    return at(handed["time_ns"], found)
 
 
 def _workers(window: Window) -> Ints:
