@@ -11,14 +11,21 @@ from iostrata.analysis import analyse
 from iostrata.model import NotObserved
 from iostrata.recording import open_recording
 from iostrata.stitch.opcodes import RWF_OF_LINKED
-from iostrata.trace.layout import CALL_IO_URING_ENTER, THREAD_HELPER, THREAD_WORKER
+from iostrata.trace.layout import (
+    CALL_IO_URING_ENTER,
+    THREAD_HELPER,
+    THREAD_WORKER,
+    WAKE_THREAD,
+    WAKE_TIMER,
+)
 from tests.stitch.test_pauses import AIO, PWRITE, asynchronous
 from tests.synthetic import O_DSYNC, TASK_UNINTERRUPTIBLE, Request, World, Writer, device, submit
 
 DISK = device(253, 0)
-WRITER, WORKER, KWORKER = 100, 101, 77
+PROGRAM, WRITER, WORKER, KWORKER = 99, 100, 101, 77
 KEY = 0xFFFF_8880_0000_7700
 FILE = {"inode": 12, "dev": DISK}
+WRITE = {"opcode": 23, "size_bytes": 8192, "open_flags": O_DSYNC, **FILE}
 
 
 def rows(world: World, path: Path) -> dict[str, int]:
@@ -161,3 +168,73 @@ def test_that_asynchronous_requests_were_held_back_is_said(held: bool, tmp_path:
     what = "what io.max of /limited held back of libaio's and io_uring's requests"
     assert told == ([NotObserved("limits by io.max", what, "unattributed")] if held else [])
     assert found.residual_ns.sum() > 50_000
+
+
+@pytest.mark.parametrize("other", ["", "at rest", "at work", "gone"])
+def test_what_no_worker_said_was_run_when_all_were_idle(other: str, tmp_path: Path) -> None:
+    """Handed over at 2600; the worker has nothing to do any more at 12000. Another one that may
+    come to it is at rest until 30000, then at something until 40000, which nothing tells of."""
+    world = World()
+    world.target(WRITER)
+    workers = [WORKER] + [WORKER + 1] * bool(other)
+    for tid in workers:
+        world.emit("thread", 1, WRITER, tgid=WRITER, subject_tid=tid, kind=THREAD_WORKER,
+                   comm=b"iou-wrk-100")  # fmt: skip
+    world.emit("io_uring_submit_req", 2_000, WRITER, request_key=KEY, **WRITE)
+    world.emit("io_uring_queue_async_work", 2_600, WRITER, request_key=KEY, **WRITE)
+    world.emit("syscall", 3_000, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+
+    def resumes(tid: int, off: int, wake: int, on: int, waker: int = WRITER) -> None:
+        world.emit("sched_resume", on, tid, off_ns=off, wake_ns=wake, waker_tid=waker,
+                   state=1 * (wake > 0), subject_tid=tid,
+                   waker_context=WAKE_THREAD if waker else WAKE_TIMER)  # fmt: skip
+
+    resumes(WORKER, 400, 2_700, 10_000)
+    resumes(WORKER, 12_000, 95_000, 96_000)
+    if other:
+        begun = {"at rest": 30_000, "at work": 11_000, "gone": 2_000}[other]
+        resumes(WORKER + 1, 300, begun, begun + 500, 0 if other == "gone" else WRITER)
+    if other in ("at rest", "at work"):
+        resumes(WORKER + 1, 40_000, 95_000, 96_000)
+    held_of_uring(world, KEY, 80_000)
+    (found,) = by_write(world, tmp_path / "machine")
+    since = 40_000 if other == "at work" else 12_000
+    assert found["throttle.io"] == 80_000 - since
+    assert found["residual"] == since - 2_600
+
+
+def held_of_uring(world: World, key: int, queued: int) -> None:
+    """One of which the kernel's thread handed the bio on when the limit had let it."""
+    request = Request(queue=2_000, scheduler=None, device=5_000)
+    submit(world, DISK, KWORKER, queued, request, held=True, cgroup=4711, asked_key=key)
+    world.emit("io_uring_complete", queued + 8_000, WRITER, request_key=key, result=8192,
+               **WRITE)  # fmt: skip
+
+
+def by_write(world: World, path: Path) -> list[dict[str, int]]:
+    """Of each write in order of its begin, its rows that are not empty, and its residual."""
+    world.builder.write(path)
+    found = analyse(open_recording(path))
+    names = [layer.row for layer in found.layers]
+    return [
+        {name: int(ns) for name, ns in zip(names, times, strict=True) if ns} | {"residual": rest}
+        for times, rest in zip(found.time_ns.T, found.residual_ns.tolist(), strict=True)
+    ]
+
+
+def test_what_the_kernel_s_thread_submits_waits_for_no_spin_of_its(tmp_path: Path) -> None:
+    """SQPOLL: it submits at 2000 and at 3000, and then only looks for more: others may have its CPU
+    from 20000 to 50000. At 88000 and 98000 it sees that they are complete."""
+    world = World()
+    world.target(PROGRAM)
+    world.emit("thread", 1, PROGRAM, tgid=PROGRAM, subject_tid=WRITER, kind=THREAD_WORKER,
+               comm=b"iou-sqp-99")  # fmt: skip
+    for key, since, queued in ((KEY, 2_000, 80_000), (KEY + 256, 3_000, 90_000)):
+        world.emit("io_uring_submit_req", since, WRITER, request_key=key, **WRITE)
+        held_of_uring(world, key, queued)
+    world.emit("sched_resume", 50_000, WRITER, off_ns=20_000, wake_ns=0, state=0,
+               subject_tid=WRITER)  # fmt: skip
+    done = {"block.Q2D": 2_000, "device.data": 5_000, "wakeup.reap": 1_000, "residual": 0}
+    assert by_write(world, tmp_path / "machine") == [
+        {"throttle.io": held_ns} | done for held_ns in (78_000, 87_000)
+    ]

@@ -20,6 +20,7 @@ from iostrata.stitch.links import submissions_in
 from iostrata.stitch.opcodes import AIO_READS, AIO_WRITES
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.reads import OPEN_OF_DEVICE
+from iostrata.stitch.rests import run_by
 from iostrata.stitch.taken import handed_at
 from iostrata.stitch.window import Window
 
@@ -75,12 +76,15 @@ def _by_request(window: Window, owners: Owners, bio_key: Ints, queue_ns: Ints) -
     uring = submissions_in(window, "request_key")
     part = AsOf(uring["request_key"], uring["time_ns"]).at_or_before(key, queue_ns)
     since = np.where(own >= 0, since, at(uring["time_ns"], part))
-    # What a worker ran that said nothing of it, had been with that until nobody knows when.
+    # What a worker ran that said nothing of it, it may have been at until none was at anything.
     handed_ns = handed_at(window, key, queue_ns)
-    run = AsOf(runs.piece, runs.begin_ns).at_or_before(piece, queue_ns)
-    ran = np.where(run >= 0, at(runs.begin_ns, run), -1)
-    by_worker = (handed_ns >= 0) & (handed_ns >= at(pieces.begin_ns, piece))
-    since = np.where(by_worker, ran, since)
+    by_worker = np.flatnonzero((handed_ns >= 0) & (handed_ns >= at(pieces.begin_ns, piece)))
+    run = AsOf(runs.piece, runs.begin_ns).at_or_before(piece[by_worker], queue_ns[by_worker])
+    ran = at(runs.begin_ns, run)
+    silent = np.flatnonzero((run < 0) | (ran < handed_ns[by_worker]))
+    of = by_worker[silent]
+    ran[silent] = run_by(window, pieces.tid[piece[of]], handed_ns[of])
+    since[by_worker] = ran
     return piece, np.where((piece >= 0) & (since >= 0), np.minimum(since, queue_ns), -1)
 
 

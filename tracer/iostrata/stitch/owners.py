@@ -35,6 +35,7 @@ from iostrata.stitch.requests import reads_data
 from iostrata.stitch.runs import runs_of
 from iostrata.stitch.taken import handed_at
 from iostrata.stitch.window import Columns, Window, whole
+from iostrata.trace.layout import THREAD_WORKER
 
 SYNCS = ("ext4_sync_file", "nfs_sync_file", "xfs_file_fsync", "btrfs_sync_file")
 # At which command a target's worker is, or at which operation an OSD's thread.
@@ -232,6 +233,7 @@ def _submitting(window: Window, requests: Ints) -> Submitting:
     # io_submit's is told with its blocks only.
     returned = np.where(after[known] < 0, at(blocks["time_ns"], found[known]), NEVER)
     end = np.minimum(end, np.maximum(returned, begin))
+    end = _polling(window, tid, begin, end)
     whole = (after[known] < 0) & (end > begin)
     if window.reads is not None:
         direct, of_aio = window.reads.direct[requests], whole
@@ -248,6 +250,20 @@ def _submitting(window: Window, requests: Ints) -> Submitting:
         end = np.where(of_aio & ~direct, end, np.where(at_once, np.minimum(end, done), left))
         whole = at_once | of_aio
     return Submitting(tid, begin, end, requests, whole)
+
+
+def _polling(window: Window, tid: Ints, begin_ns: Ints, end_ns: Ints) -> Ints:
+    """Until when submitters were at requests, where that is ``end_ns`` at the latest: the kernel's
+    own thread (SQPOLL) waits for none, and looks for more behind it. Of what it did nothing else
+    for, nobody knows when it went on."""
+    polls = whole(window.trace).once(kinds_of).of(tid, begin_ns) == THREAD_WORKER
+    if not polls.any():
+        return end_ns
+    points = ("block_bio_queue", "io_uring_queue_async_work", *SYNCS)
+    told = [window.columns(point, "tid") for point in points]
+    by, time = (np.concatenate([one[name] for one in told]) for name in ("tid", "time_ns"))
+    last = at(time, AsOf(by, time).at_or_before(tid, end_ns))
+    return np.where(polls, np.maximum(last, begin_ns), end_ns)
 
 
 def _done_at_once(window: Window, key: Ints, tid: Ints, begin_ns: Ints) -> Ints:

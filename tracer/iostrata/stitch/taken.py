@@ -38,7 +38,7 @@ def taken_up(window: Window, key: Ints, submit_ns: Ints) -> Taken:
     tid, time = completed["tid"], completed["time_ns"]
     done = AsOf(completed["request_key"], time).at_or_after(key, submit_ns)
     end, worker = at(time, done), at(tid, done)
-    worker = np.where(one_of(worker, _workers(window)), worker, -1)
+    worker = np.where(one_of(worker, workers_of(window)), worker, -1)
     given = handed_at(window, key, end)
     # Also what is not recorded, that this is linked behind.
     others = window.columns(UNLINKED, "tid")
@@ -57,7 +57,8 @@ def handed_at(window: Window, key: Ints, time_ns: Ints) -> Ints:
     return at(handed["time_ns"], found)
 
 
-def _workers(window: Window) -> Ints:
+def workers_of(window: Window) -> Ints:
+    """The threads that run what is handed over."""
     threads = whole(window.trace).once(kinds_of)
     # The one that submits (SQPOLL) is no worker: it completes what it did not run.
     submits = window.columns("io_uring_submit_req", "tid")["tid"]
