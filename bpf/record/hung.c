@@ -288,7 +288,7 @@ static bool is_durable(pid_t tid, struct hung *hung)
 static bool is_on_device(struct hung *hung)
 {
 	const struct session *session = search.session;
-	int allowed = filter_allows(session->probes.skeleton, hung->event.syscall_cut.dev);
+	int allowed = devices_allow(session->probes.skeleton, hung->event.syscall_cut.dev);
 
 	if (!session->filter.device)
 		return true;

@@ -50,7 +50,7 @@ static int prepare(struct iostrata *skeleton, void *context)
 	}
 	if (!error && !session->options.why)
 		error = bpf_map__set_max_entries(skeleton->maps.stacks, 1);
-	return error ? error : filter_devices(skeleton, &session->options, &session->blocks);
+	return error ? error : devices_begin(skeleton, &session->options, &session->blocks);
 }
 
 static bool has_btf(void)

@@ -127,7 +127,7 @@ static void follow_disks(struct session *session, uint64_t now)
 	session->disks_changed = false;
 	/* What cannot be written now cannot be at the end either, and is said then. */
 	facts_follow_disks(&session->blocks, session->directory_fd);
-	filter_follow(session->probes.skeleton, &session->options, &session->blocks);
+	devices_follow(session->probes.skeleton, &session->options, &session->blocks);
 	session->disks_at_ns = now + DISKS_NS + 20 * (now_ns() - now);
 }
 

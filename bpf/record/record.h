@@ -122,14 +122,8 @@ int osd_number(pid_t pid);
 
 /* filter.c */
 int filter_fill(struct filter *filter, const struct options *options);
-struct blocks;
-int filter_devices(struct iostrata *skeleton, const struct options *options,
-		   const struct blocks *blocks);
-/* The same of what has come since: to be recorded as if it had been there. */
-void filter_follow(struct iostrata *skeleton, const struct options *options,
-		   const struct blocks *blocks);
-/* Whether a device is one of those asked for, or lies on one; -ENOENT: that is not known. */
-int filter_allows(const struct iostrata *skeleton, unsigned int dev);
+/* A table of BPF's has no room for something. */
+void filter_table_full(struct iostrata *skeleton, enum table table, unsigned int what);
 /* Its place in the table of threads, or -ENOENT. */
 int filter_find_thread(const struct iostrata *skeleton, pid_t tid);
 int filter_add_thread(struct iostrata *skeleton, struct thread *threads, pid_t tid, pid_t tgid,
@@ -208,6 +202,15 @@ unsigned int blocks_below(const struct blocks *blocks, unsigned int dev, struct 
 /* The devices of the btrfs that has this one; 0: there is none. */
 unsigned int blocks_btrfs_devices(const struct blocks *blocks, unsigned int dev,
 				  struct follow *list, unsigned int room);
+
+/* devices.c: what BPF knows of each; those that are asked for */
+int devices_begin(struct iostrata *skeleton, const struct options *options,
+		  const struct blocks *blocks);
+/* The same of what has come since: to be recorded as if it had been there. */
+void devices_follow(struct iostrata *skeleton, const struct options *options,
+		    const struct blocks *blocks);
+/* Whether a device is one of those asked for, or lies on one; -ENOENT: that is not known. */
+int devices_allow(const struct iostrata *skeleton, unsigned int dev);
 
 /* uevents.c */
 int uevents_open(void); /* -1: they are not to be had */
