@@ -29,8 +29,12 @@ SIDE_BY_SIDE: Final = frozenset({"bench", "cli", "live", "record", "root"})
 # So often that is tried anew, and pytest's summary names it. A defect is there in each of three.
 TRIED_ANEW: Final = 2
 
+# The longest are first: of several processes none has a minute of them left when the others end.
+LONGEST: Final = frozenset({"test_tidy.py", "test_native.py", "test_style.py"})
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in LONGEST)
     for item in items:
         if item.path.relative_to(HERE).parts[0] in SIDE_BY_SIDE:
             late = ["AssertionError", "TimeoutExpired"]
