@@ -48,6 +48,51 @@ extern void *bpf_rdonly_cast(const void *object, __u32 type_id) __ksym __weak;
 #define OVERLAY_MAGIC 0x794c7630
 #define V9FS_MAGIC 0x01021997
 
+/* What --device decided of a device: its enum watch_bits; 0: nothing, or of another medium than it
+ * has by now (another file of a loop device, another disk of its number).  Not hidden: see
+ * watch_add. */
+int watch_decision(__u32 dev, __u64 medium)
+{
+	__u32 first = watch_set(dev);
+
+	for (__u32 way = 0; way < WATCH_WAYS; way++) {
+		__u32 place = (first + way) & (WATCH_SETS * WATCH_WAYS - 1);
+		__u64 decided;
+
+		if (watched[place].dev != dev)
+			continue;
+		decided = *(volatile __u64 *)&watched_media[place];
+		if (decided && medium && decided != medium)
+			return 0;
+		return *(volatile __u32 *)&watched[place].bits & (WATCH_ALLOWED | WATCH_OTHER);
+	}
+	return 0;
+}
+
+/* The number of the medium that a disk has now, 0: the kernel has none. */
+static __always_inline __u64 medium_of(struct block_device *bdev)
+{
+	struct gendisk *disk;
+
+	if (!bdev || !bpf_core_field_exists(((struct gendisk *)0)->diskseq))
+		return 0;
+	disk = LOOK(bdev, bd_disk);
+	return disk ? LOOK(disk, diskseq) : 0;
+}
+
+/* The same of a file that is a device's node. */
+static __always_inline __u64 medium_of_node(struct file *file)
+{
+	struct address_space *mapping = LOOK(file, f_mapping);
+	__u64 key = LOOK_KEY(mapping, host);
+
+	if (!bpf_core_type_exists(struct bdev_inode))
+		return 0;
+	key -= bpf_core_field_offset(struct bdev_inode, vfs_inode);
+	key += bpf_core_field_offset(struct bdev_inode, bdev);
+	return medium_of(TYPED(struct block_device, key));
+}
+
 static __always_inline void watch_file_system(struct super_block *sb, __u32 dev)
 {
 	struct block_device *bdev = LOOK(sb, s_bdev);
@@ -195,7 +240,9 @@ static __always_inline bool lies_on_no_disk(__u64 magic)
 int file_system_allowed(__u64 sb_key, __u32 dev)
 {
 	struct super_block *sb = (struct super_block *)sb_key;
-	__u32 upper, upper_bits, bits = WATCH_OTHER;
+	__u32 upper_dev, upper_bits, bits = WATCH_OTHER;
+	struct super_block *upper;
+	__u64 upper_key;
 	__u64 magic = sb_key ? PEEK(sb, s_magic) : 0;
 
 	if (lies_on_no_disk(magic)) {
@@ -206,11 +253,13 @@ int file_system_allowed(__u64 sb_key, __u32 dev)
 		not_seen(UNSEEN_UNDECIDED, dev);
 		return 0;
 	}
-	upper = overlay_dev(sb);
-	upper_bits = watch_of(upper);
+	upper_key = overlay_upper(sb);
+	upper = TYPED(struct super_block, upper_key);
+	upper_dev = upper_key ? LOOK(upper, s_dev) : 0;
+	upper_bits = upper_key ? watch_decision(upper_dev, medium_of(LOOK(upper, s_bdev))) : 0;
 	if (upper_bits & WATCH_ALLOWED)
 		bits = WATCH_ALLOWED;
-	else if (upper && !(upper >> 20) && !(upper_bits & WATCH_OTHER)) {
+	else if (upper_key && !(upper_bits & WATCH_OTHER)) {
 		not_seen(UNSEEN_UNDECIDED, dev);
 		return 0;
 	}
@@ -245,13 +294,23 @@ static __always_inline bool makes_durable(__u64 sb_key)
 	return PEEK(session, cache);
 }
 
+static __always_inline bool is_allowed(struct file *file, struct inode *inode,
+				       struct super_block *sb, __u32 dev)
+{
+	__u64 medium = sb ? medium_of(LOOK(sb, s_bdev)) : medium_of_node(file);
+	__u32 decision = watch_decision(dev, medium);
+
+	if (decision)
+		return decision & WATCH_ALLOWED;
+	return file_system_allowed(sb ? LOOK_KEY(inode, i_sb) : 0, dev);
+}
+
 static __always_inline bool identify(struct file *file, struct file_identity *identity)
 {
 	struct inode *inode = LOOK(file, f_inode);
 	__u32 format = LOOK(inode, i_mode) & S_IFMT;
 	struct super_block *sb;
 	bool is_met = false;
-	__u32 bits;
 
 	if (format == S_IFREG || format == S_IFDIR) {
 		sb = LOOK(inode, i_sb);
@@ -264,14 +323,9 @@ static __always_inline bool identify(struct file *file, struct file_identity *id
 	}
 	if (sb)
 		is_met = file_system_meet(sb, identity->dev, LOOK_KEY(inode, i_sb));
-	bits = watch_of(identity->dev);
-	if (unlikely(filter.device && !(bits & WATCH_ALLOWED))) {
-		__u64 sb_key = sb ? LOOK_KEY(inode, i_sb) : 0;
-
-		if (bits & WATCH_OTHER || !file_system_allowed(sb_key, identity->dev))
-			return false;
-	}
-	if (sb && unlikely(is_met || !(bits & WATCH_FS)))
+	if (unlikely(filter.device) && !is_allowed(file, inode, sb, identity->dev))
+		return false;
+	if (sb && unlikely(is_met || !(watch_of(identity->dev) & WATCH_FS)))
 		watch_file_system(sb, identity->dev);
 	identity->file_key = (__u64)file;
 	/* Whatever node it was opened by, a device has one inode, of this number (bdev_add). */

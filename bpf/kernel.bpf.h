@@ -57,6 +57,7 @@ struct gendisk {
 	int first_minor;
 	struct block_device_operations *fops;
 	struct request_queue *queue;
+	__u64 diskseq; /* another with each medium, since Linux cf179948554a (in v5.15) */
 };
 
 struct block_device {
@@ -103,6 +104,11 @@ struct inode {
 	struct super_block *i_sb;
 };
 
+struct bdev_inode {
+	struct block_device bdev;
+	struct inode vfs_inode;
+};
+
 struct btrfs_key {
 	__u64 objectid;
 };
@@ -137,6 +143,8 @@ struct file {
 	unsigned int f_flags;
 	long long f_pos;
 	struct inode *f_inode;
+	struct address_space
+		*f_mapping; /* of a block device's node, that of the device's own inode */
 };
 
 struct backing_file {

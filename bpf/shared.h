@@ -216,6 +216,9 @@ struct watch {
 	unsigned int follow_count;
 };
 
+/* Of a decision that is just being made: no disk's has this number. */
+#define MEDIUM_NONE (~0ull)
+
 struct follow {
 	unsigned int dev;
 	unsigned int bits;

@@ -32,6 +32,7 @@ struct full unseen[UNSEEN_KINDS] = {};
 __u32 thread_owner[MAX_THREADS] = {};
 __u32 recording_over = 0;
 struct watch watched[WATCH_SETS * WATCH_WAYS] = {};
+__u64 watched_media[WATCH_SETS * WATCH_WAYS] = {};
 __u32 watched_loops = 0;
 struct follow follows[MAX_FOLLOWS] = {};
 struct follow kinds[1 << KINDS_BITS] = {};

@@ -9,6 +9,8 @@
 #include "thread.bpf.h"
 
 extern struct watch watched[WATCH_SETS * WATCH_WAYS];
+/* Of which medium (gendisk's diskseq) --device has decided at each place; 0: of any. */
+extern __u64 watched_media[WATCH_SETS * WATCH_WAYS];
 extern struct follow follows[MAX_FOLLOWS];
 extern __u64 named[1 << NAMED_BITS];         /* what a file was called when it was last told of */
 extern __u32 watched_loops;                  /* whether one of them is a loop device */

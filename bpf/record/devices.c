@@ -41,6 +41,19 @@ static int device_of(const char *name, unsigned int *dev)
 	return 0;
 }
 
+#define DECISION (WATCH_ALLOWED | WATCH_OTHER)
+
+/* What --device says of a device: kept at the device's place in the table of those watched. */
+struct decision {
+	bool is_made;
+	unsigned int bits;           /* of DECISION: one, or none as it is not known */
+	unsigned long long sequence; /* of the medium that it is of; 0: of any */
+};
+
+static struct decision decisions[WATCH_SETS * WATCH_WAYS];
+static unsigned int named_devs[MAX_NAMES];
+static unsigned int named_count;
+
 /* As watch_mark() in BPF, and safe beside it; NULL: there is no room. */
 static struct watch *watch(struct iostrata *skeleton, unsigned int dev, unsigned int bits)
 {
@@ -101,15 +114,10 @@ int devices_allow(const struct iostrata *skeleton, unsigned int dev)
 	for (unsigned int way = 0; dev && way < WATCH_WAYS; way++) {
 		const struct watch *place = &skeleton->bss->watched[first + way];
 
-		if (place->dev == dev && place->bits & (WATCH_ALLOWED | WATCH_OTHER))
+		if (place->dev == dev && place->bits & DECISION)
 			return (place->bits & WATCH_ALLOWED) != 0;
 	}
 	return -ENOENT;
-}
-
-static bool allowed(const struct iostrata *skeleton, unsigned int dev)
-{
-	return devices_allow(skeleton, dev) > 0;
 }
 
 static void add_mounted(struct iostrata *skeleton, unsigned int dev, unsigned int bits)
@@ -200,32 +208,52 @@ static void watch_disks(struct iostrata *skeleton, const struct blocks *blocks, 
 		filter_table_full(skeleton, TABLE_DEVICES, dev);
 }
 
-/* A file system of several devices is on each of them; sysfs knows those of btrfs. */
-static void allow_mounted(struct iostrata *skeleton, const struct blocks *blocks, unsigned int dev,
-			  unsigned int device)
+/* bits: WATCH_ALLOWED, WATCH_OTHER or, where it is not known, none. */
+static void decide(struct iostrata *skeleton, unsigned int dev, unsigned int bits,
+		   unsigned long long sequence)
 {
-	bool is_allowed = dev != device && allowed(skeleton, device);
-	struct follow list[MAX_BELOW];
-	unsigned int count;
+	const struct watch *place = watch(skeleton, dev, 0);
+	struct decision *decision;
 
-	if (dev == device)
+	if (!place) {
+		if (bits == WATCH_ALLOWED)
+			filter_table_full(skeleton, TABLE_DEVICES, dev);
 		return;
-	if (allowed(skeleton, dev))
-		watch_disks(skeleton, blocks, device);
-	count = blocks_btrfs_devices(blocks, device, list, MAX_BELOW);
-	for (unsigned int i = 0; i < count; i++)
-		is_allowed |= allowed(skeleton, list[i].dev);
-	must_watch(skeleton, dev, is_allowed ? WATCH_ALLOWED | WATCH_FS : WATCH_OTHER);
-	for (unsigned int i = 0; is_allowed && i < count; i++)
-		must_watch(skeleton, blocks_disk_of(blocks, list[i].dev), WATCH_DISK);
-	if (is_allowed && blocks_disk_of(blocks, dev))
-		watch_disks(skeleton, blocks, dev);
+	}
+	decision = &decisions[place - skeleton->bss->watched];
+	/* What is allowed for one reason is so, whatever else is said of it. */
+	if (decision->is_made && decision->bits & WATCH_ALLOWED)
+		return;
+	*decision = (struct decision){ .is_made = true, .bits = bits, .sequence = sequence };
 }
 
-static void allow(struct iostrata *skeleton, const struct blocks *blocks, unsigned int dev)
+/* As it is decided now, or as BPF has decided of what only BPF knows. */
+static bool allowed(const struct iostrata *skeleton, unsigned int dev)
 {
-	must_watch(skeleton, dev, WATCH_ALLOWED | WATCH_FS);
-	watch_disks(skeleton, blocks, dev);
+	unsigned int first = DEV_HASH(dev, WATCH_SETS_BITS) * WATCH_WAYS;
+
+	for (unsigned int place = first; dev && place < first + WATCH_WAYS; place++) {
+		if (skeleton->bss->watched[place].dev == dev && decisions[place].is_made)
+			return decisions[place].bits & WATCH_ALLOWED;
+	}
+	return devices_allow(skeleton, dev) > 0;
+}
+
+static bool is_named(unsigned int dev)
+{
+	for (unsigned int i = 0; i < named_count; i++) {
+		if (named_devs[i] == dev)
+			return true;
+	}
+	return false;
+}
+
+/* What is named is so with whatever medium, and with it its partitions; 0: that, or not told. */
+static unsigned long long sequence_of(const struct blocks *blocks, const struct block *block)
+{
+	const struct block *disk = blocks_find(blocks, blocks_disk_of(blocks, block->dev));
+
+	return !disk || is_named(disk->dev) ? 0 : disk->sequence;
 }
 
 static bool lies_on_allowed(const struct iostrata *skeleton, const struct blocks *blocks,
@@ -240,43 +268,142 @@ static bool lies_on_allowed(const struct iostrata *skeleton, const struct blocks
 	return found;
 }
 
-/* A whole disk stands for its partitions, and any device for those that are stacked on it, and
- * for the file systems on those.  What is known to be elsewhere is told from what is not known, as
- * of a device that has no medium yet. */
-static void allow_above(struct iostrata *skeleton, const struct blocks *blocks)
+/* A loop device is on nobody knows what while it has no file, or is just being given one. */
+static bool lies_on_unknown(const struct block *block)
 {
-	for (unsigned int i = 0; i < blocks->count; i++) {
-		const struct block *block = &blocks->list[i];
-
-		if (lies_on_allowed(skeleton, blocks, block))
-			allow(skeleton, blocks, block->dev);
-		else if (!block->empty)
-			watch(skeleton, block->dev, WATCH_OTHER);
-	}
-	each_mounted(skeleton, blocks, allow_mounted);
+	return block->empty ||
+	       (block->dev >> 20 == LOOP_MAJOR && !block->parent_dev && !block->lower_count);
 }
 
-void devices_follow(struct iostrata *skeleton, const struct options *options,
-		    const struct blocks *blocks)
+/* A whole disk stands for its partitions, and any device for those that are stacked on it.  What is
+ * known to be elsewhere is told from what is not known. */
+static void decide_block(struct iostrata *skeleton, const struct blocks *blocks,
+			 const struct block *block)
+{
+	unsigned long long sequence = sequence_of(blocks, block);
+
+	if (lies_on_unknown(block))
+		decide(skeleton, block->dev, 0, sequence);
+	else if (lies_on_allowed(skeleton, blocks, block))
+		decide(skeleton, block->dev, WATCH_ALLOWED, sequence);
+	else
+		decide(skeleton, block->dev, WATCH_OTHER, sequence);
+}
+
+static bool mounted_is_allowed(const struct iostrata *skeleton, const struct blocks *blocks,
+			       unsigned int device)
+{
+	bool is_allowed = allowed(skeleton, device);
+	struct follow list[MAX_BELOW];
+	unsigned int count = blocks_btrfs_devices(blocks, device, list, MAX_BELOW);
+
+	for (unsigned int i = 0; i < count; i++)
+		is_allowed |= allowed(skeleton, list[i].dev);
+	return is_allowed;
+}
+
+/* A file system of several devices is on each of them; sysfs knows those of btrfs. */
+static void decide_mounted(struct iostrata *skeleton, const struct blocks *blocks, unsigned int dev,
+			   unsigned int device)
+{
+	const struct block *block = blocks_find(blocks, dev);
+
+	if (dev == device)
+		return;
+	if (mounted_is_allowed(skeleton, blocks, device))
+		decide(skeleton, dev, WATCH_ALLOWED, block ? sequence_of(blocks, block) : 0);
+	else if (!block)
+		decide(skeleton, dev, WATCH_OTHER, 0);
+}
+
+static void decide_all(struct iostrata *skeleton, const struct blocks *blocks)
+{
+	memset(decisions, 0, sizeof(decisions));
+	for (unsigned int i = 0; i < named_count; i++)
+		decide(skeleton, named_devs[i], WATCH_ALLOWED, 0);
+	/* Twice: a loop device's file may be on a file system that has a number of its own. */
+	for (unsigned int pass = 0; pass < 2; pass++) {
+		for (unsigned int i = 0; i < blocks->count; i++)
+			decide_block(skeleton, blocks, &blocks->list[i]);
+		each_mounted(skeleton, blocks, decide_mounted);
+	}
+}
+
+/* BPF looks at the medium first: of another than either it takes neither decision. */
+static void tell_decision(struct watch *watch, unsigned long long *medium,
+			  const struct decision *decision)
+{
+	unsigned int over = DECISION;
+
+	if ((watch->bits & DECISION) == decision->bits && *medium == decision->sequence)
+		return;
+	/* What was recorded of what it was before is not asked for any more. */
+	if (watch->bits & WATCH_ALLOWED || (*medium && *medium != decision->sequence))
+		over |= WATCH_DISK | WATCH_FS;
+	__atomic_store_n(medium, MEDIUM_NONE, __ATOMIC_SEQ_CST);
+	__atomic_fetch_and(&watch->bits, ~over, __ATOMIC_SEQ_CST);
+	__atomic_fetch_or(&watch->bits, decision->bits, __ATOMIC_SEQ_CST);
+	__atomic_store_n(medium, decision->sequence, __ATOMIC_SEQ_CST);
+}
+
+/* All that is allowed, with what is below it. */
+static void watch_block(struct iostrata *skeleton, const struct blocks *blocks, unsigned int dev)
+{
+	must_watch(skeleton, dev, WATCH_FS);
+	watch_disks(skeleton, blocks, dev);
+}
+
+static void watch_mounted(struct iostrata *skeleton, const struct blocks *blocks, unsigned int dev,
+			  unsigned int device)
+{
+	struct follow list[MAX_BELOW];
+	unsigned int count;
+
+	if (dev == device || !allowed(skeleton, dev))
+		return;
+	must_watch(skeleton, dev, WATCH_FS);
+	watch_disks(skeleton, blocks, device);
+	count = blocks_btrfs_devices(blocks, device, list, MAX_BELOW);
+	for (unsigned int i = 0; i < count; i++)
+		must_watch(skeleton, blocks_disk_of(blocks, list[i].dev), WATCH_DISK);
+}
+
+static void allow(struct iostrata *skeleton, const struct blocks *blocks)
+{
+	struct iostrata__bss *bss = skeleton->bss;
+
+	decide_all(skeleton, blocks);
+	for (unsigned int i = 0; i < WATCH_SETS * WATCH_WAYS; i++) {
+		if (decisions[i].is_made)
+			tell_decision(&bss->watched[i], &bss->watched_media[i], &decisions[i]);
+	}
+	for (unsigned int i = 0; i < named_count; i++)
+		watch_block(skeleton, blocks, named_devs[i]);
+	for (unsigned int i = 0; i < blocks->count; i++) {
+		if (allowed(skeleton, blocks->list[i].dev))
+			watch_block(skeleton, blocks, blocks->list[i].dev);
+	}
+	each_mounted(skeleton, blocks, watch_mounted);
+}
+
+void devices_follow(struct iostrata *skeleton, const struct blocks *blocks)
 {
 	follow(skeleton, blocks);
 	each_mounted(skeleton, blocks, is_mounted);
-	/* Twice: a loop device's file may be on such a file system. */
-	for (unsigned int i = 0; options->device_count && i < 2; i++)
-		allow_above(skeleton, blocks);
+	if (named_count)
+		allow(skeleton, blocks);
 }
 
 int devices_begin(struct iostrata *skeleton, const struct options *options,
 		  const struct blocks *blocks)
 {
 	for (unsigned int i = 0; i < options->device_count; i++) {
-		unsigned int dev;
-		int error = device_of(options->devices[i], &dev);
+		int error = device_of(options->devices[i], &named_devs[i]);
 
 		if (error)
 			return error;
-		allow(skeleton, blocks, dev);
 	}
-	devices_follow(skeleton, options, blocks);
+	named_count = options->device_count;
+	devices_follow(skeleton, blocks);
 	return 0;
 }

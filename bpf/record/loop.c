@@ -127,7 +127,7 @@ static void follow_disks(struct session *session, uint64_t now)
 	session->disks_changed = false;
 	/* What cannot be written now cannot be at the end either, and is said then. */
 	facts_follow_disks(&session->blocks, session->directory_fd);
-	devices_follow(session->probes.skeleton, &session->options, &session->blocks);
+	devices_follow(session->probes.skeleton, &session->blocks);
 	session->disks_at_ns = now + DISKS_NS + 20 * (now_ns() - now);
 }
 
@@ -200,14 +200,17 @@ static void listen(struct session *session, int wake_fd, int limit_ms)
 		{ .fd = wake_fd, .events = POLLIN },
 		{ .fd = session->abandoned ? -1 : status_fd() },
 		{ .fd = session->uevents_fd, .events = POLLIN },
+		{ .fd = session->mounts_fd, .events = POLLPRI },
 	};
 
-	poll(waits, 5, limit_ms);
+	poll(waits, sizeof(waits) / sizeof(*waits), limit_ms);
 	take_status(session, &waits[3]);
 	take_control(session, waits[1].revents);
 	take_signals(session);
 	if (waits[4].revents)
 		session->disks_changed |= uevents_of_disks(session->uevents_fd);
+	/* The kernel says it once of each change. */
+	session->disks_changed |= waits[5].revents != 0;
 	check_end(session, now_ns());
 }
 

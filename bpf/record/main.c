@@ -223,9 +223,11 @@ static int doctor(struct session *session)
 
 int main(int argc, char **argv)
 {
-	static struct session session = {
-		.control.fd = -1, .directory_fd = -1, .signal_fd = -1, .stats_fd = -1
-	};
+	static struct session session = { .control.fd = -1,
+					  .directory_fd = -1,
+					  .mounts_fd = -1,
+					  .signal_fd = -1,
+					  .stats_fd = -1 };
 	int status;
 
 	status = options_parse(&session.options, argc, argv);

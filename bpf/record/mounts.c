@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Which file systems are mounted here, or where one of the processes that are asked for is. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,6 +33,11 @@ bool mounts_any(const struct options *options, bool (*is_it)(const char *type))
 		found = any_in(path, is_it);
 	}
 	return found;
+}
+
+int mounts_open(void)
+{
+	return open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
 }
 
 bool mounts_has_type(const char *type, const char *const *names, unsigned int count)

@@ -151,6 +151,7 @@ int duties_add(unsigned int asked, struct iostrata *skeleton, struct thread *thr
 
 /* mounts.c: of each mount, what it is of ("ext4 ..."); true: one of them is it */
 bool mounts_any(const struct options *options, bool (*is_it)(const char *type));
+int mounts_open(void); /* to be polled for changes; -1: it cannot be */
 bool mounts_has_type(const char *type, const char *const *names, unsigned int count);
 
 /* fuse.c */
@@ -207,8 +208,7 @@ unsigned int blocks_btrfs_devices(const struct blocks *blocks, unsigned int dev,
 int devices_begin(struct iostrata *skeleton, const struct options *options,
 		  const struct blocks *blocks);
 /* The same of what has come since: to be recorded as if it had been there. */
-void devices_follow(struct iostrata *skeleton, const struct options *options,
-		    const struct blocks *blocks);
+void devices_follow(struct iostrata *skeleton, const struct blocks *blocks);
 /* Whether a device is one of those asked for, or lies on one; -ENOENT: that is not known. */
 int devices_allow(const struct iostrata *skeleton, unsigned int dev);
 

@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ import pytest
 
 from iostrata.trace.layout import UNSEEN_UNDECIDED
 from iostrata.trace.read import read_trace
-from tests.root.conftest import iostrata
+from tests.root.conftest import iostrata, loop_device
 from tests.root.test_record import good
 
 WRITES = 20
@@ -61,6 +64,14 @@ def recorded(directory: Path, device: str, *files: Path) -> dict[str, Any]:
     return document
 
 
+def undecided(recording: Path) -> int:
+    """How many calls were left out as --device could not decide about them."""
+    unseen = read_trace(recording).points["unseen"]
+    so_far = [int(count) for kind, count in zip(unseen["kind"], unseen["count"], strict=True)
+              if kind == UNSEEN_UNDECIDED]  # fmt: skip
+    return sum(so_far[-1:])
+
+
 def written(document: dict[str, Any]) -> dict[str, int]:
     return {group["name"]: group["writes"] for group in document["groups"]}
 
@@ -98,6 +109,36 @@ def test_a_btrfs_is_on_its_devices(btrfs: Path, disk: Path) -> None:
     files = (btrfs / "b", disk / "plain")
     found = recorded(disk / "recording", Path(device_of(btrfs)).name, *files)
     assert written(found) == {str(btrfs / "b"): WRITES}
+
+
+LATE = """
+set -e
+trap 'umount "$2"' EXIT
+mount "$1" "$2"
+dd if=/dev/zero of="$2/b" bs=4k count=20 oflag=dsync status=none
+sleep 2
+dd if=/dev/zero of="$2/b" bs=4k count=20 oflag=dsync status=none
+"""
+
+
+def test_a_btrfs_that_is_mounted_while_it_records_is_decided_or_counted(
+    recorder: Path, btrfs: Path, disk: Path
+) -> None:
+    """Its number is no device's, and no device changes when it is mounted."""
+    late = disk / "late"
+    late.mkdir()
+    with ExitStack() as teardown:
+        loop = loop_device(disk / "image", 200 << 20, teardown)
+        subprocess.run(["mkfs.btrfs", "-q", loop], check=True, capture_output=True)
+        words = [str(recorder), "-o", str(disk / "recording"), "--device", device_of(disk), "--"]
+        words += ["sh", "-c", LATE, "sh", loop, str(late)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+    good(done.returncode, done.stderr)
+    assert btrfs.exists()
+    points = read_trace(disk / "recording").points
+    written = points["syscall"]["size_bytes"].tolist().count(4096)
+    assert written >= 20
+    assert written + undecided(disk / "recording") == 40
 
 
 def test_what_was_mounted_meanwhile_elsewhere_is_decided_or_counted(
@@ -141,13 +182,87 @@ def test_a_loop_device_that_is_set_up_beside_others_is_decided_or_counted(
     command += ["--", "sh", "-c", BOUND, "sh", *map(str, images)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     good(done.returncode, done.stderr)
-    points = read_trace(disk / "recording").points
-    written = points["syscall"]["size_bytes"].tolist().count(4096)
-    unseen = points["unseen"]
-    so_far = [int(count) for kind, count in zip(unseen["kind"], unseen["count"], strict=True)
-              if kind == UNSEEN_UNDECIDED]  # fmt: skip
+    written = read_trace(disk / "recording").points["syscall"]["size_bytes"].tolist().count(4096)
     assert written >= 20
-    assert written + sum(so_far[-1:]) == 40
+    assert written + undecided(disk / "recording") == 40
+
+
+Reused = Callable[..., Counter[int]]
+
+REUSED = """
+set -e
+trap 'mountpoint -q "$2" && umount "$2"; losetup --detach "$1" || true' EXIT
+fill() { dd if=/dev/zero of="$1" bs="$2" count=20 oflag=dsync conv=notrunc status=none; }
+with() {
+    if [ "$5" = ext4 ]; then
+        mount "$1" "$2"; fill "$2/data" "$4"; [ "$3" = first ] || { sleep 2; fill "$2/data" "$4"; }
+        umount "$2"
+    else
+        fill "$1" "$4"; [ "$3" = first ] || { sleep 2; fill "$1" "$4"; }
+    fi
+}
+with "$1" "$2" first "$4" "$6"
+losetup --detach "$1"
+losetup "$1" "$3"
+with "$1" "$2" second "$5" "$6"
+"""
+
+
+@pytest.fixture(params=["ext4", "node"])
+def reused(request: pytest.FixtureRequest, recorder: Path, disk: Path) -> Reused:
+    """Records a loop device (with ``--device`` of it, where none is given) that has a file and then
+    another, and is written to 20 times with the one, 40 times with the other: how many of these
+    writes, of the sizes given with the files, were recorded; as a device, or what is mounted."""
+
+    def record(device: str | None, *files: tuple[Path, str]) -> Counter[int]:
+        (disk / "mounted").mkdir()
+        (first, first_size), (second, second_size) = files
+        for image in (first, second):
+            image.touch()
+            os.truncate(image, 8 << 20)
+            subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True)
+        attach = ["losetup", "--find", "--show", str(first)]
+        made = subprocess.run(attach, capture_output=True, text=True, check=False)
+        if made.returncode:
+            pytest.skip(f"no loop device: {made.stderr.strip()}")
+        loop = made.stdout.strip()
+        words = [str(recorder), "-o", str(disk / "recording"), "--device", device or loop, "--"]
+        words += ["sh", "-c", REUSED, "sh", loop, str(disk / "mounted"), str(second)]
+        words += [first_size, second_size, request.param]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        good(done.returncode, done.stderr)
+        return Counter(read_trace(disk / "recording").points["syscall"]["size_bytes"].tolist())
+
+    return record
+
+
+def test_a_number_says_nothing_of_the_file_that_a_loop_device_had_before(
+    reused: Reused, overlay: Path, disk: Path
+) -> None:
+    """15 writes to a disk were missing without a word, or 25 were there that were not for it."""
+    ext4 = disk / "ext4"
+    found = reused(device_of(ext4), (disk / "outside", "8k"), (ext4 / "inside", "4k"))
+    assert overlay.exists()
+    assert found[8192] == 0
+    assert found[4096] >= 20
+    assert found[4096] + undecided(disk / "recording") == 40
+
+
+def test_what_another_file_is_on_is_not_taken_for_what_the_first_one_was_on(
+    reused: Reused, overlay: Path, disk: Path
+) -> None:
+    ext4 = disk / "ext4"
+    found = reused(device_of(ext4), (ext4 / "inside", "4k"), (disk / "outside", "8k"))
+    assert overlay.exists()
+    assert found == Counter({4096: 20})
+
+
+def test_a_loop_device_that_is_asked_for_is_so_with_whatever_file(
+    reused: Reused, disk: Path
+) -> None:
+    found = reused(None, (disk / "one", "4k"), (disk / "other", "8k"))
+    assert found == Counter({4096: 20, 8192: 40})
+    assert undecided(disk / "recording") == 0
 
 
 def test_a_machine_without_disks(recorder: Path, tmp_path: Path) -> None:
