@@ -63,9 +63,18 @@ static void take_signals(struct session *session)
 	struct signalfd_siginfo info;
 
 	while (read(session->signal_fd, &info, sizeof(info)) == sizeof(info)) {
-		if (info.ssi_signo != SIGCHLD)
-			ask_to_end(session, info.ssi_signo, END_ASKED);
+		if (info.ssi_signo == SIGCHLD)
+			continue;
+		if (!session->ending_signal)
+			session->ending_signal = info.ssi_signo;
+		ask_to_end(session, info.ssi_signo, END_ASKED);
 	}
+}
+
+bool loop_asked_to_end(struct session *session)
+{
+	take_signals(session);
+	return session->stop;
 }
 
 void loop_go(struct session *session)
@@ -73,8 +82,7 @@ void loop_go(struct session *session)
 	if (!session->command.pid || session->command.go_fd < 0)
 		return;
 	/* Who was asked to end meanwhile lets nothing begin. */
-	take_signals(session);
-	if (session->stop)
+	if (loop_asked_to_end(session))
 		return;
 	session->begin_ns = now_ns();
 	session->go_error = command_go(&session->command);

@@ -70,14 +70,27 @@ static void write_failed(const struct session *session, int error)
 		     limits_text(error));
 }
 
+static const char *signal_name(int number)
+{
+	return number == SIGINT ? "SIGINT" : number == SIGHUP ? "SIGHUP" : "SIGTERM";
+}
+
 /* The command's end, told; a command that outlives the recording is asked to end. */
 static int end_command(struct session *session)
 {
 	struct command *command = &session->command;
 	bool by_signal;
 
-	if (!command->pid || command->go_fd >= 0)
+	if (!command->pid)
 		return 0;
+	if (command->go_fd >= 0) {
+		/* Who has us begin by a word ends us before it, too. */
+		if (session->options.control_fd >= 0)
+			return 0;
+		fail("%s asked it to end before it let the command begin",
+		     signal_name(session->ending_signal));
+		return 128 + session->ending_signal;
+	}
 	if (!command_reap(command)) {
 		command_ask(command, SIGTERM);
 		if (session->options.duration_s > 0 && !session->give_up_ns)
@@ -107,9 +120,10 @@ static int run(struct session *session)
 	int error, status;
 
 	session->begin_ns = now_ns();
-	status_line("ready %d", getpid());
 	if (session->control.fd < 0)
 		loop_go(session);
+	if (!session->stop)
+		status_line("ready %d", getpid());
 	error = loop_record(session);
 	if (error) {
 		rings_record(&session->rings, false);
@@ -168,9 +182,6 @@ static int start(struct session *session)
 	error = session_load(session);
 	if (error)
 		return error;
-	session->directory_fd = output_open(&session->options);
-	if (session->directory_fd < 0)
-		return session->directory_fd;
 	if (session->options.stats)
 		session->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
 	probes_attach(&session->probes, OCCASION_ALWAYS);
@@ -183,10 +194,20 @@ static int start(struct session *session)
 		return -EOPNOTSUPP;
 	}
 	error = add_targets(session);
+	if (error)
+		return error;
+	if (session->options.control_fd < 0 && loop_asked_to_end(session)) {
+		fail("%s asked it to end before it recorded anything; %s is as it was",
+		     signal_name(session->ending_signal), session->options.directory);
+		return -ECANCELED;
+	}
+	/* As late as can be: with --force it replaces what is there. */
+	session->directory_fd = output_open(&session->options);
+	if (session->directory_fd < 0)
+		return session->directory_fd;
 	be_prompt();
 	/* Before the writer's thread begins, which then has no more. */
-	if (!error)
-		error = privileges_drop(&session->options);
+	error = privileges_drop(&session->options);
 	return error ? error : trace_begin(session);
 }
 
@@ -228,15 +249,19 @@ int main(int argc, char **argv)
 					  .mounts_fd = -1,
 					  .signal_fd = -1,
 					  .stats_fd = -1 };
-	int status;
+	int error, status;
 
 	status = options_parse(&session.options, argc, argv);
 	if (status >= 0)
 		return status;
-	if (session.options.probes)
+	if (session.options.probes) {
 		status = doctor(&session);
-	else
-		status = start(&session) ? STATUS_FAILED : run(&session);
+	} else {
+		error = start(&session);
+		status = error == -ECANCELED ? 128 + session.ending_signal
+			 : error             ? STATUS_FAILED
+					     : run(&session);
+	}
 	let_go(&session);
 	status_line("done %d", status);
 	finish(&session);

@@ -43,6 +43,7 @@ struct session {
 	uint64_t second_at_ns;
 	uint64_t give_up_ns;    /* wait for the command until then; 0: no end was asked for */
 	int go_error;           /* why the command cannot be executed: -errno */
+	int ending_signal;      /* the first one that asked to end; 0: none has */
 	enum end_reason reason; /* the first one; 0: none yet */
 	bool abandoned;         /* nobody reads what is told */
 	bool stop;
@@ -86,6 +87,8 @@ void loop_devices_follow(struct session *session);
 /* loop.c */
 /* Lets the command begin, if there is one that has not. */
 void loop_go(struct session *session);
+/* Whether a signal has asked to end until now. */
+bool loop_asked_to_end(struct session *session);
 /* Signals are read, not handled: nothing is interrupted. */
 int loop_block_signals(struct session *session);
 /* Drains until the end; 0 or what made writing fail. */

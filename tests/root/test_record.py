@@ -282,6 +282,38 @@ def test_who_is_asked_to_end_before_it_records_lets_no_command_begin(
         (disk / "ran").unlink(missing_ok=True)
 
 
+# Executes the rest of its words, with a signal that is held back until they wait for it.
+SIGNALLED = """
+import os, signal, sys
+number = int(sys.argv[1])
+signal.signal(number, signal.SIG_DFL)
+signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+os.kill(os.getpid(), number)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("what", [["--", "touch", "ran"], ["--all", "--duration", "5"]])
+def test_a_recorder_that_is_asked_to_end_before_it_records_says_so(
+    what: list[str], number: signal.Signals, disk: Path, recorder: Path
+) -> None:
+    """Its status was 0, and an empty recording was in the older one's place."""
+    words = [str(recorder), "-o", str(disk / "recording"), "--force"]
+    subprocess.run([*words, "--", *writer("fsync", 3)], cwd=disk, check=True)
+    before = contents(disk / "recording")
+    signalled = [sys.executable, "-c", SIGNALLED, str(number.value), *words, *what]
+    done = subprocess.run(signalled, cwd=disk, capture_output=True, text=True, check=False)
+    assert done.returncode == 128 + number
+    assert f"{number.name} asked it to end before it recorded anything" in done.stderr
+    assert not (disk / "ran").exists()
+    assert contents(disk / "recording") == before
+
+
+def contents(directory: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in directory.rglob("*") if file.is_file()}
+
+
 def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
     while not path.exists():
         assert process.poll() is None, process.communicate()

@@ -185,9 +185,9 @@ def record(request: Request, listener: RecorderListener) -> Outcome:
             f"the recorder did not end within {END_LIMIT_S:g} s of being asked to, and was killed",
             _left_in(request.directory),
         )
-    _check(request, process.returncode, status)
     if signals.received and end.is_early:
         raise KeyboardInterrupt
+    _check(request, process.returncode, status)
     exit_status = process.returncode if request.command else None
     return Outcome(exit_status, signals.received, status.last)
 
