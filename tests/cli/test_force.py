@@ -118,6 +118,33 @@ def test_runs_side_by_side(old: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     assert [path.name for path in series.iterdir()] == ["1"]
 
 
+def kept(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+@pytest.mark.parametrize("command", ["record", "run"])
+def test_one_in_the_place_of_a_series(
+    command: str, old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As --repeat 2 has it; other recordings side by side are no series."""
+    one = [command, "-o", "series", "--repeat", "1"]
+    series = tmp_path / "series"
+    assert status_of(["record", "-o", "series", "--repeat", "3", "--", "true"]) == 0
+    before = everything(series)
+    assert status_of([*one, "--", "true"]) == 2
+    install(REFUSED, tmp_path, monkeypatch)
+    assert status_of([*one, "--force", "--", "true"]) == 6
+    assert everything(series) == before
+    install(GOOD, tmp_path, monkeypatch)
+    (series / "3").rename(series / "mine")
+    assert status_of([*one, "--force", "--", "true"]) == 2
+    assert kept(series) == ["1", "2", "mine"]
+    (series / "mine").rename(series / "3")
+    assert status_of([*one, "--force", "--", "true"]) == 0
+    assert kept(series) == ["local", "recording.json"]
+    assert old.exists()
+
+
 def test_the_new_one_takes_its_place(old: Path) -> None:
     (old / "local" / "cpu_9").touch()
     assert status_of([*FORCED, "--", "true"]) == 0

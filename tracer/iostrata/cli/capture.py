@@ -216,6 +216,19 @@ def check(directory: Path, force: bool, hint: str = ANOTHER) -> None:
             raise UsageError(f"{directory} holds a recording already", hint)
 
 
+def replaces(directory: Path, force: bool) -> list[Path]:
+    """Whose place a recording there takes beside that of an older one there: all of a series'
+    (``--repeat``), if nothing else is there. Errors: UsageError."""
+    runs = [run for run in runs_in(directory) if run.name.isdigit()]
+    if not runs or {*directory.iterdir()} - {*runs}:
+        check(directory, force)
+        return []
+    if not force:
+        raise UsageError(f"{directory} holds {len(runs)} recordings already", ANOTHER)
+    check_own(directory)
+    return runs
+
+
 def series_of(
     request: Request, directory: Path, count: int, force: bool, quiet: bool
 ) -> Generator[tuple[Request, list[Path]]]:

@@ -14,10 +14,10 @@ from iostrata.cli import options
 from iostrata.cli.capture import (
     capture,
     capture_machines,
-    check,
     checked,
     checked_plan,
     failed,
+    replaces,
     series_of,
     target,
 )
@@ -136,8 +136,8 @@ def record(
     several = plan(request, machine, workload_on) if machine else None
     request = checked_plan(several) if several else checked(request)
     if repeat == 1:
-        check(output, force)
-        return _record(request, machine or (), workload_on, quiet, ping)
+        older = replaces(output, force)
+        return _record(request, machine or (), workload_on, quiet, ping, older)
     with closing(series_of(request, output, repeat, force, quiet)) as runs:
         for own, older in runs:
             if status := _record(own, machine or (), workload_on, quiet, ping, older):

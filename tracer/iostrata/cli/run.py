@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,9 +16,9 @@ from iostrata.attribute import Run, run_of, series
 from iostrata.cli import options
 from iostrata.cli.capture import (
     capture,
-    check,
     checked,
     failed,
+    replaces,
     series_of,
     target,
     temporary,
@@ -112,10 +113,10 @@ def run(
         return _series(request, Runs(repeat, output, keep, force, quiet, ping), wishes.by)
     with Story(quiet, alone=not command, limit_s=duration) as story:
         if output:
-            check(output, force)
-            return _run(request, output, story, wishes, ping)
+            request = replace(request, directory=output)
+            return _run(request, story, wishes, ping, replaces(output, force))
         with temporary(story, keep) as directory:
-            return _run(request, directory, story, wishes, ping)
+            return _run(replace(request, directory=directory), story, wishes, ping)
 
 
 @dataclass(frozen=True)
@@ -170,11 +171,13 @@ def _series(request: Request, runs: Runs, by: str) -> int:
     return STATUS_LOSSES if any(one.doubtful for one in result.quality) else 0
 
 
-def _run(request: Request, directory: Path, story: Story, wishes: Wishes, ping: bool) -> int:
-    outcome = capture(replace(request, directory=directory), story, ping)
+def _run(
+    request: Request, story: Story, wishes: Wishes, ping: bool, older: Sequence[Path] = ()
+) -> int:
+    outcome = capture(request, story, ping, older)
     story.stop()
     try:
-        status = present(directory, wishes)
+        status = present(request.directory, wishes)
     except NothingToAnalyse as error:
         if not failed(outcome):
             raise
