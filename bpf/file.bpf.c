@@ -120,30 +120,19 @@ static __always_inline __u64 overlay_upper(struct super_block *sb)
 	return mount ? (__u64)PEEK(mount, mnt_sb) : 0;
 }
 
-static __always_inline __u32 overlay_dev(struct super_block *sb)
-{
-	__u64 upper = overlay_upper(sb);
-
-	return upper ? PEEK((struct super_block *)upper, s_dev) : 0;
-}
-
-/* Tells the kind of a file system that its number does not tell, as they are used again.  Not
- * hidden: see watch_add. */
-int file_system_tell(__u64 sb_key, __u32 dev)
+/* Tells the kind of a file system that its number does not tell, as they are used again; upper_dev:
+ * where an overlay writes to, else 0.  Not hidden: see watch_add. */
+int file_system_tell(__u64 sb_key, __u32 dev, __u32 upper_dev)
 {
 	struct super_block *sb = (struct super_block *)sb_key;
 	struct file_system_type *type = PEEK(sb, s_type);
 	struct block_device *bdev = PEEK(sb, s_bdev);
-	__u32 below = bdev ? PEEK(bdev, bd_dev) : 0;
-	union event *e;
+	union event *e = emit_reserve(POINT_file_system);
 
-	if (PEEK(sb, s_magic) == OVERLAY_MAGIC)
-		below = overlay_dev(sb);
-	e = emit_reserve(POINT_file_system);
 	if (!e)
 		return 0;
 	e->file_system.dev = dev;
-	e->file_system.below_dev = below;
+	e->file_system.below_dev = bdev ? PEEK(bdev, bd_dev) : upper_dev;
 	bpf_probe_read_kernel_str(e->file_system.type, sizeof(e->file_system.type),
 				  PEEK(type, name));
 	emit_submit(e, POINT_file_system);
@@ -151,7 +140,7 @@ int file_system_tell(__u64 sb_key, __u32 dev)
 }
 
 /* What an overlay writes to, of which nobody may ever hear but by it: what it makes durable at once
- * (syncfs) tells of no file there first.  Not hidden: see watch_add. */
+ * (syncfs) tells of no file there first.  Its number, 0: not known.  Not hidden: see watch_add. */
 int overlay_look_below(__u64 sb_key)
 {
 	__u64 upper_key = overlay_upper((struct super_block *)sb_key);
@@ -161,10 +150,10 @@ int overlay_look_below(__u64 sb_key)
 	if (!upper_key)
 		return 0;
 	upper_dev = LOOK(upper, s_dev);
-	file_system_tell(upper_key, upper_dev);
+	file_system_tell(upper_key, upper_dev, 0);
 	if (!filter.device)
 		watch_file_system(upper, upper_dev);
-	return 0;
+	return upper_dev;
 }
 
 /* What was decided of a number, of a file system that has gone. */
@@ -188,7 +177,7 @@ static __always_inline bool file_system_meet(struct super_block *sb, __u32 dev, 
 	struct follow *kind = &kinds[DEV_HASH(dev, KINDS_BITS)];
 	/* One whose superblock lies where another's was differs by what that led to. */
 	__u64 which = (sb_key ^ LOOK_KEY(sb, s_fs_info) ^ LOOK(sb, s_magic)) * NAME_PRIME;
-	__u32 bits = which >> 32;
+	__u32 bits = which >> 32, upper_dev = 0;
 
 	if (likely(kind->dev == dev && kind->bits == bits))
 		return false;
@@ -196,8 +185,8 @@ static __always_inline bool file_system_meet(struct super_block *sb, __u32 dev, 
 	if (kind->dev == dev && !(dev >> 20))
 		watch_forget(dev);
 	if (LOOK(sb, s_magic) == OVERLAY_MAGIC)
-		overlay_look_below(sb_key);
-	if (file_system_tell(sb_key, dev)) {
+		upper_dev = overlay_look_below(sb_key);
+	if (file_system_tell(sb_key, dev, upper_dev)) {
 		kind->bits = bits;
 		kind->dev = dev;
 	}
