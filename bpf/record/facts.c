@@ -61,14 +61,18 @@ static unsigned long long changes(const struct blocks *blocks, const struct bloc
 	return count;
 }
 
-/* Whether a number went to another disk; a loop device is the same with another file. */
+/* Whether a number went to another disk, or a part of one; a loop device is the same with another
+ * file. */
 static bool is_another(const struct block *before, const struct block *now)
 {
-	return now->dev >> 20 != LOOP_MAJOR && now->sequence != before->sequence;
+	return now->dev >> 20 != LOOP_MAJOR &&
+	       (now->sequence != before->sequence || now->parent_dev != before->parent_dev ||
+		strcmp(now->name, before->name));
 }
 
 /* How often a device is to be told again.  Who is told twice to lie on something lay on nobody
- * knows what: also where that is over by now, and what was in between nobody saw. */
+ * knows what: also where that is over by now, and what was in between nobody saw.  Who lies on
+ * nothing is told again if it is another. */
 static unsigned int times_told(const struct block *before, const struct block *now,
 			       unsigned long long changes)
 {
@@ -76,7 +80,9 @@ static unsigned int times_told(const struct block *before, const struct block *n
 		return 1;
 	if (before->lower_count)
 		return changes > 1 || (now->lower_count && (changes || has_moved(before, now)));
-	return !now->lower_count ? 0 : changes > 1 ? 2 : 1;
+	if (!now->lower_count)
+		return is_another(before, now);
+	return changes > 1 ? 2 : 1;
 }
 
 /* It is on what it was told to be on last. */

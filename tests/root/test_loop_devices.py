@@ -110,6 +110,35 @@ def test_one_that_has_another_file_while_it_records(move: str, said: bool, disk:
     assert [gap.layer for gap in told] == [f"below {block.name}"] * said
 
 
+ZRAM = Path("/sys/class/zram-control")
+HOT = """
+set -e
+add() {
+    number=$(cat $0/hot_add)
+    trap 'echo $number >$0/hot_remove' EXIT
+    echo 8M >/sys/block/zram$number/disksize
+    dd if=/dev/zero of=/dev/zram$number bs=4k count=20 oflag=dsync status=none
+    sleep 2
+}
+add
+echo $number >$0/hot_remove
+add
+"""
+
+
+def test_a_disk_that_another_one_takes_the_number_of(disk: Path) -> None:
+    """As with one that is pulled out, and another that is plugged in."""
+    if not ZRAM.exists():
+        pytest.skip("no disk can be made here that is none of a file")
+    done = recorded(disk / "recording", "sh", "-c", HOT, ZRAM)
+    assert done.returncode == 0, done.stderr
+    (block,) = (
+        block for block in read_trace(disk / "recording").facts.blocks.values() if block.shared
+    )
+    told = [gap.layer for gap in quality_of(disk / "recording").not_observed]
+    assert f"which disk is {block.name}" in told
+
+
 def test_without_one_nothing_looks(tmp_path: Path) -> None:
     done = recorded(tmp_path / "recording", "sleep", "1.5")
     assert done.returncode == 0, done.stderr

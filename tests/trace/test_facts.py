@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -151,6 +152,21 @@ def test_what_a_device_was_on_that_is_told_again(
     builder = TraceBuilder().block(LOOP, "dm-0", lower_keys=before)
     builder.block(LOOP, "dm-0", lower_keys=after, backing=backing).write(tmp_path)
     assert read_trace(tmp_path).facts.blocks[LOOP].lower_keys == on
+
+
+def test_two_disks_that_had_one_number_one_after_the_other(tmp_path: Path) -> None:
+    """What was true of the first one only was told of both."""
+    both = BlockDevice(5, "", scheduler="none", logical_block_bytes=512, rotational=False)
+    one = replace(
+        both, name="nvme0n1", write_cache="write back", fua=True, transport="pcie", pci="1:2"
+    )
+    other = replace(both, name="nvme1n1", write_cache="write through", fua=False, transport="tcp")
+    builder = TraceBuilder()
+    for block in (one, other, other):
+        builder.block(**asdict(block))
+    builder.write(tmp_path)
+    found = read_trace(tmp_path).facts.blocks[5]
+    assert found == replace(both, name="nvme0n1 or nvme1n1", shared=True)
 
 
 def test_clocks(tmp_path: Path) -> None:

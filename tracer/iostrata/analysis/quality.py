@@ -337,6 +337,14 @@ def _moved_disks(trace: Trace) -> Iterator[NotObserved]:
             yield NotObserved(f"below {block.name}", what, "")
 
 
+def _disks_of_one_number(trace: Trace) -> Iterator[NotObserved]:
+    shared = {key for key, block in trace.facts.blocks.items() if block.shared}
+    seen = shared and trace.points["block_bio_queue"].values("dev")
+    for key in sorted(shared & seen):
+        what = "its number was another one's later: both are told of as one"
+        yield NotObserved(f"which disk is {trace.facts.device_name(key)}", what, "")
+
+
 def _unknown_mounts(trace: Trace, keys: Iterable[int]) -> Iterator[str]:
     """What was mounted later, or where the recorder does not see it, and is on no disk."""
     for key in keys if trace.facts.mounts else ():
@@ -370,6 +378,7 @@ def _not_observed(
     yield from _files_of_loops(trace)
     yield from _passing_disks(trace)
     yield from _moved_disks(trace)
+    yield from _disks_of_one_number(trace)
     yield from _not_told(trace)
     yield from doubtful_copies(trace)
     yield from coarser(trace)

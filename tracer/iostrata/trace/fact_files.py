@@ -7,7 +7,7 @@ A line that cannot be understood is left out, and a file with any is one defect.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -172,7 +172,7 @@ def parse_mount(line: str) -> Mount:
 
 
 def _by_key(blocks: Iterable[BlockDevice]) -> dict[int, BlockDevice]:
-    """A device that is told again was put onto something while it was recorded.
+    """A device that is told again was put onto something while it was recorded, or is another.
 
     Device mapper's are on all that they ever were on: their bios, or requests, say as a rule which
     of it each is for. If it was not a loop device's first file, nobody knows what it was on when:
@@ -181,8 +181,11 @@ def _by_key(blocks: Iterable[BlockDevice]) -> dict[int, BlockDevice]:
     found: dict[int, BlockDevice] = {}
     for block in blocks:
         before = found.get(block.device_key)
-        if before is None or not (before.lower_keys or before.moved):
+        if before is None:
             found[block.device_key] = block
+        elif not (before.lower_keys or before.moved):
+            put = block.lower_keys and block.name == before.name
+            found[block.device_key] = block if put else _either(before, block)
         elif before.backing or block.backing or not before.lower_keys:
             found[block.device_key] = replace(
                 before, backing="", backing_inode=None, lower_keys=(), moved=True
@@ -190,6 +193,18 @@ def _by_key(blocks: Iterable[BlockDevice]) -> dict[int, BlockDevice]:
         else:
             found[block.device_key] = _on_both(before, block)
     return found
+
+
+def _either(before: BlockDevice, after: BlockDevice) -> BlockDevice:
+    """Two that had one number, one after the other: which one it was when is not known."""
+    names = dict.fromkeys((*before.name.split(" or "), after.name))
+    of_both = {
+        each.name: getattr(after, each.name)
+        for each in fields(BlockDevice)
+        if getattr(after, each.name) == getattr(before, each.name)
+    }
+    of_both |= {"name": " or ".join(names), "lower_keys": after.lower_keys, "shared": True}
+    return BlockDevice(**of_both)
 
 
 def _on_both(before: BlockDevice, after: BlockDevice) -> BlockDevice:

@@ -54,7 +54,9 @@ class BlockDevice:
     reached: ``pcie``, ``tcp``, ``rdma``, ``fc``, ``loop``, ``iscsi``. ``queue_limits``: which
     of ``wbt`` and ``io.cost`` may hold a request back. ``pci``: what its controller is,
     ``vendor:device``. Empty text or None: not recorded. ``moved``: it was on one thing and then on
-    another: on all of these, a loop device on nothing that is known.
+    another: on all of these, a loop device on nothing that is known. ``shared``: its number was
+    that of several devices, one after the other: what they differ in is empty or None, their names
+    are ``sda or sdb``.
     """
 
     device_key: int
@@ -72,6 +74,7 @@ class BlockDevice:
     queue_limits: tuple[str, ...] = ()
     pci: str = ""
     moved: bool = False
+    shared: bool = False
 
 
 @dataclass(frozen=True)
