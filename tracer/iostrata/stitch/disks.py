@@ -20,6 +20,7 @@ from iostrata.stitch.held import Asking, asked_for
 from iostrata.stitch.journal import commit_at
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.pages import own_reads
+from iostrata.stitch.pools import Pools
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.spans import SpanList
 from iostrata.stitch.stacked import Stack, Workers, workers_of
@@ -95,11 +96,13 @@ class Disks:
         return Counter(key=int(np.count_nonzero(tied)) - by_time, time=by_time)
 
 
-def disks_of(window: Window, owners: Owners, requests: Requests, completed: Columns) -> Disks:
+def disks_of(
+    window: Window, owners: Owners, pools: Pools, requests: Requests, completed: Columns
+) -> Disks:
     """``completed``: all completions."""
     bios, carried = bios_of(window, requests, completed)
     workers = workers_of(owners.syncs, requests, window.trace.facts)
-    asking = asked_for(window, bios, owners)
+    asking = asked_for(window, bios, owners, pools)
     asker = np.where(asking.piece >= 0, asking.piece, owners.find(asking.tid, asking.time_ns))
     piece = bios.of_root(np.where(bios.read & ~own_reads(window, asker), -1, asker))
     commit = bios.of_root(_commits(window, bios, asking))

@@ -8,16 +8,19 @@ import numpy as np
 from iostrata.columns import AsOf, Containing, Ints, at, one_of, overlapping
 from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios
+from iostrata.stitch.handing import let_go, let_go_for_it
+from iostrata.stitch.kinds import kinds_of
 from iostrata.stitch.links import submission_of, submissions_in
 from iostrata.stitch.occupied import Handed, followed
 from iostrata.stitch.opcodes import AIO_WRITES, URING_WRITES
 from iostrata.stitch.owners import Owners, Submitting, handed_over
+from iostrata.stitch.pools import Pools
 from iostrata.stitch.runs import Runs
 from iostrata.stitch.serving import WORKER, Service, short_of_cpu
 from iostrata.stitch.spans import SpanList
 from iostrata.stitch.turns import Numbers
 from iostrata.stitch.wakeup import CAUSE, Sleeps, without_cpu
-from iostrata.stitch.window import Window
+from iostrata.stitch.window import Window, whole
 
 
 def submitted(spans: SpanList, window: Window, submitting: Submitting, bios: Bios) -> None:
@@ -39,7 +42,12 @@ def next_of(runs: Runs, sleeps: Sleeps) -> Ints:
 
 
 def handovers(
-    spans: SpanList, window: Window, owners: Owners, sleeps: Sleeps, numbers: Numbers
+    spans: SpanList,
+    window: Window,
+    owners: Owners,
+    pools: Pools,
+    sleeps: Sleeps,
+    numbers: Numbers,
 ) -> None:
     """Asynchronous requests: until a worker began, and until the caller had the result.
 
@@ -83,9 +91,14 @@ def handovers(
     at_work = np.where(free > since[waiting], tid[waiting] + numbers.thread, -1)
     spans.add(piece[waiting], "wakeup.worker", free, taken, at_work)
     spans.add(piece, "wakeup.worker", on, begin, tid + numbers.thread)
+    threads = whole(window.trace).once(kinds_of)
+    last = Service(piece, tid, since, begin)
     for waits in (
         Service(piece[waiting], tid[waiting], free, taken),
         Service(piece, tid, runnable, begin),
+        let_go(last, np.full(len(piece), -1), np.ones(len(piece), np.int64), sleeps, threads),
+        let_go_for_it(last, sleeps, threads),
+        pools.short_of(last),
     ):
         spans.extend(short_of_cpu(waits, sleeps, numbers.sleep, WORKER))
     if window.serves:

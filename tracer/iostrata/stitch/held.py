@@ -19,8 +19,8 @@ from iostrata.stitch.chains import Chains
 from iostrata.stitch.links import submissions_in
 from iostrata.stitch.opcodes import AIO_READS, AIO_WRITES
 from iostrata.stitch.owners import Owners
+from iostrata.stitch.pools import Pools
 from iostrata.stitch.reads import OPEN_OF_DEVICE
-from iostrata.stitch.rests import run_by
 from iostrata.stitch.taken import handed_at
 from iostrata.stitch.window import Window
 
@@ -41,7 +41,7 @@ class Asking:
     piece: Ints
 
 
-def asked_for(window: Window, bios: Bios, owners: Owners) -> Asking:
+def asked_for(window: Window, bios: Bios, owners: Owners, pools: Pools) -> Asking:
     held, none = np.flatnonzero(bios.held), np.full(len(bios), -1)
     held = held[bios.root[held] == held] if len(held) else held
     if not len(held):
@@ -50,13 +50,15 @@ def asked_for(window: Window, bios: Bios, owners: Owners) -> Asking:
     # Older recorders do not tell for which request a bio is.
     if "request_key" not in window.trace.points["block_bio_held"].fields:
         return asking
-    piece, since_ns = _by_request(window, owners, bios.key[held], bios.queue_ns[held])
+    piece, since_ns = _by_request(window, owners, pools, bios.key[held], bios.queue_ns[held])
     asking.piece[held] = piece
     asking.since_ns[held] = np.where(piece >= 0, since_ns, asking.since_ns[held])
     return asking
 
 
-def _by_request(window: Window, owners: Owners, bio_key: Ints, queue_ns: Ints) -> tuple[Ints, Ints]:
+def _by_request(
+    window: Window, owners: Owners, pools: Pools, bio_key: Ints, queue_ns: Ints
+) -> tuple[Ints, Ints]:
     """Of bios the pieces whose requests lead to them, -1: none, and since when a limit had held
     them back, -1: that is not told."""
     pieces = window.pieces
@@ -83,7 +85,7 @@ def _by_request(window: Window, owners: Owners, bio_key: Ints, queue_ns: Ints) -
     ran = at(runs.begin_ns, run)
     silent = np.flatnonzero((run < 0) | (ran < handed_ns[by_worker]))
     of = by_worker[silent]
-    ran[silent] = run_by(window, pieces.tid[piece[of]], handed_ns[of])
+    ran[silent] = pools.run_by(pieces.tid[piece[of]], handed_ns[of])
     since[by_worker] = ran
     return piece, np.where((piece >= 0) & (since >= 0), np.minimum(since, queue_ns), -1)
 

@@ -13,6 +13,7 @@ from iostrata.stitch.awaited import Waiting, numbered
 from iostrata.stitch.disks import Disks, disks_of
 from iostrata.stitch.journal import commit_at
 from iostrata.stitch.owners import Owners
+from iostrata.stitch.pools import Pools
 from iostrata.stitch.remote import Remote, remote_of
 from iostrata.stitch.requests import requests_of
 from iostrata.stitch.serving import LoopWork, begun, loop_work_of, needed_until, request_served
@@ -29,6 +30,7 @@ class Scene:
     window: Window
     sleeps: Sleeps
     owners: Owners
+    pools: Pools
     disks: Disks
     remote: Remote
     numbers: Numbers
@@ -44,14 +46,16 @@ class Scene:
 def scene_of(window: Window) -> tuple[Scene, Columns]:
     """Also returns the completions of requests, which are needed once more."""
     sleeps, owners = sleeps_of(window), Owners(window)
+    pools = Pools(window, sleeps)
     window = replace(window, commits=begun(window.commits, sleeps))
     requests, completed = requests_of(window)
-    disks, remote = disks_of(window, owners, requests, completed), remote_of(window, owners)
+    disks = disks_of(window, owners, pools, requests, completed)
+    remote = remote_of(window, owners)
     sleep = len(requests.key) + len(remote.calls)
     commit = sleep + len(sleeps)
     bio = commit + len(window.commits)
     numbers = Numbers(sleep=sleep, commit=commit, bio=bio, thread=bio + len(disks.bios))
-    return Scene(window, sleeps, owners, disks, remote, numbers), completed
+    return Scene(window, sleeps, owners, pools, disks, remote, numbers), completed
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pools of workers: what any of them may take waits for those that have no CPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from iostrata.trace.layout import CALL_IO_URING_ENTER, THREAD_HELPER, THREAD_WORKER, WAKE_INTERRUPT
+from tests.stitch.test_truth import accounts, analysed, conserves
+from tests.stitch.test_uring import (
+    DISK,
+    FILE,
+    INTERRUPTIBLE,
+    UNINTERRUPTIBLE,
+    WORKER,
+    WRITER,
+    handed_over,
+    resumes,
+    worlds,
+)
+from tests.synthetic import O_DSYNC, Request, World, submit
+
+SECOND = WORKER + 1
+WRITE = {"opcode": 23, "size_bytes": 8192, "open_flags": O_DSYNC, **FILE}
+
+
+def throttled(world: World, tid: int, since: int, on: int, kept: int) -> None:
+    world.emit("sched_throttled", on, tid, subject_tid=tid, since_ns=since, throttled_ns=kept,
+               cgroup=4711)  # fmt: skip
+
+
+def works(world: World, tid: int, key: int, begin: int, off: int) -> None:
+    """A write by a worker, from ``begin``; it sleeps for the disk from ``off`` on."""
+    world.emit("io_uring_work", begin, tid, request_key=key)
+    submit(world, DISK, tid, begin, Request(queue=500, scheduler=None, device=20_000))
+    resumes(world, tid, off, begin + 20_600, begin + 22_000, 0, UNINTERRUPTIBLE)
+    world.emit("io_uring_complete", begin + 24_000, tid, request_key=key, result=8192, **WRITE)
+
+
+@pytest.mark.parametrize("kept", [0, 40_000])
+@pytest.mark.parametrize("late", [600, 30_600])
+def test_what_no_worker_has_taken_waits_for_all_that_may(kept: int, late: int) -> None:
+    """Two are handed over, at 3000 and 5000. One worker is let go for them at 3500, and has no CPU
+    until 50000. With the first, it falls asleep at 51100, and has the writer make place: that has
+    no CPU for ``late``, and then lets the second worker go. A quota may be why, until 43500 and
+    for all but 600 of the other one.
+    """
+    world = worlds()
+    world.emit("thread", 1, WRITER, tgid=WRITER, subject_tid=SECOND, kind=THREAD_WORKER,
+               comm=b"iou-wrk-100")  # fmt: skip
+    for key, enter in ((0x70, 1_000), (0x80, 3_000)):
+        handed_over(world, key, enter, opcode=23, open_flags=O_DSYNC)
+    world.emit("syscall", 5_500, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    resumes(world, WORKER, 500, 3_500, 50_000, WRITER, INTERRUPTIBLE)
+    works(world, WORKER, 0x70, 51_000, 51_100)
+    on = 51_200 + late
+    resumes(world, WRITER, 6_000, 51_200, on, WORKER, INTERRUPTIBLE)
+    resumes(world, SECOND, 400, on + 200, on + 1_200, WRITER, INTERRUPTIBLE)
+    works(world, SECOND, 0x80, on + 2_200, on + 2_300)
+    if kept:
+        throttled(world, WORKER, 3_500, 50_000, kept)
+        throttled(world, WRITER, 51_200, on, late - 600)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    found = accounts(breakdown)[WRITER][1]
+    quota = 43_500 - 5_000 + late - 600 if kept else 0
+    # 5000 to 50000, 51200 for late, 1000 for the second worker's own, and 1400 behind the disk.
+    assert found["wakeup.runqueue"] == 45_000 + late + 1_000 + 1_400 - quota
+    assert found.get("throttle.cpu", 0) == quota
+    # The first one has it, until it sleeps, and the writer that lets the second one go.
+    assert found["wakeup.worker"] == 1_200 + 200
+
+
+def test_who_is_let_go_by_who_has_no_cpu_waits_for_that() -> None:
+    """The kernel's pool synchronises two writes that a disk completed at 24000. It lets one worker
+    go, which has no CPU until 90000; that one lets the other go, at 91000."""
+    world, first, second = worlds(), 66, 67
+    for tid in (first, second):
+        world.emit("thread", 1, tid, tgid=tid, subject_tid=tid, kind=THREAD_HELPER,
+                   comm=b"kworker/1:%d" % tid)  # fmt: skip
+    for key, enter in ((0x70, 1_000), (0x80, 2_000)):
+        world.emit("io_uring_submit_req", enter + 500, WRITER, request_key=key, **WRITE)
+        submit(world, DISK, WRITER, enter + 700, Request(queue=300, scheduler=None, device=21_000))
+    world.emit("syscall", 4_000, WRITER, enter_ns=500, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    idle = {"state": 0x402, "off_ns": 300}
+    world.emit("sched_resume", 90_000, first, subject_tid=first, wake_ns=25_000, waker_tid=0,
+               waker_context=WAKE_INTERRUPT, **idle)  # fmt: skip
+    world.emit("sched_resume", 93_000, second, subject_tid=second, wake_ns=91_000,
+               waker_tid=first, waker_context=1, **idle)  # fmt: skip
+    for tid, key, begin in ((first, 0x70, 91_500), (second, 0x80, 93_500)):
+        world.emit("ext4_sync_file", begin + 500, tid, enter_ns=begin, request_key=key, **FILE)
+        world.emit("io_uring_complete", begin + 600, WRITER, request_key=key, result=8192, **WRITE)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    found = accounts(breakdown)[WRITER][1]
+    # From the transfer's end on there is the interrupt until 25000; the first one has it until
+    # 91000, and the second from 93000 on.
+    assert found["wakeup.runqueue"] == 65_000 + 2_000
+    assert found["wakeup.worker"] == 1_000 + 1_000 + 500
