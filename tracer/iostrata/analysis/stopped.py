@@ -59,7 +59,7 @@ def _said(stop: Stop, op: Op, took_ns: Ints, within_ns: Ints, least_ns: float) -
     parts = []
     for times, where, consequence in (
         (took_ns, f"beside their {op.word}s", f"in no latency{see}"),
-        (within_ns, "amid requests", "in wakeup.reap, wakeup.worker or unattributed"),
+        (within_ns, "amid requests", "in whatever row was at work then"),
     ):
         if (total_ns := int(times.sum())) >= least_ns:
             count = f"{len(times)} time{'s' * (len(times) != 1)}"
