@@ -255,3 +255,22 @@ def test_what_is_read_by_a_loop_device_is_read_from_what_it_lies_on(*, cached: b
     assert account.get("device.read", 0) == (0 if cached else 15_000)
     assert account["block.Q2D"] == (200 if cached else 500)
     assert account["wakeup.reap"] == 24_000 - 22_200
+
+
+def test_what_a_limit_held_back_of_a_read_is_the_device_s() -> None:
+    """io_uring's: a kernel's worker hands the bio on, which tells for which request it is."""
+    world, key = reading_world(), 0xFFFF_8880_0000_7700
+    world.target(100)
+    read = {"request_key": key, "opcode": 22, "inode": 12, "dev": DISK, "size_bytes": PAGE,
+            "open_flags": O_DIRECT}  # fmt: skip
+    world.emit("io_uring_submit_req", 2_000, 100, **read)
+    world.emit("syscall", 3_000, 100, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=100)
+    request = Request(queue=200, scheduler=None, device=20_000, read=True)
+    submit(world, DISK, 77, 80_000, request, held=True, cgroup=4711, asked_key=key)
+    world.emit("io_uring_complete", 101_000, 100, result=PAGE, **read)
+    found = analysed(world, Op.DIRECT)
+    assert [found.writes.names["served"][code] for code in found.writes.codes["served"]] == [
+        "device"
+    ]
+    ((account,),) = accounts(found).values()
+    assert account["throttle.io"] == 80_000 - 3_000

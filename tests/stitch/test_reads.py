@@ -68,15 +68,17 @@ def holds(world: World, *readers: Reader) -> Breakdown:
     return found
 
 
-def test_what_a_limit_held_back_is_no_readahead() -> None:
-    """A worker of the kernel hands it on: who asked for it is not told."""
+@pytest.mark.parametrize(("flags", "served"), [(0, "not told"), (O_DIRECT, "device")])
+def test_what_a_limit_held_back_is_no_readahead(flags: int, served: str) -> None:
+    """A worker of the kernel hands it on: who asked for it is not told. Past the page cache nobody
+    waits for what another one asked for."""
     world = reading_world()
     reader = Reader(world, 100, DISK, 10_000)
     reader.enter()
     reader.cpu(700)
-    reader.wait(reader.ask(0, PAGE, held=90_000), "device.read")
+    reader.wait(reader.ask(0, PAGE, held=90_000, told=not flags), "device.read")
     reader.cpu(900)
-    reader.done(0, PAGE, "not told")
+    reader.done(0, PAGE, served, flags=flags)
     holds(world, reader)
 
 

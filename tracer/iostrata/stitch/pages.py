@@ -176,9 +176,12 @@ def awaited(
     of_server = one_of(calls.operation, (NFS_READ, NINEP_READ))
     # Which part of a file a daemon was asked for is not told: only who waited for it.
     nobody = np.full(len(calls), -1)
-    # Who hands on what a limit had held back, is not who asked for it.
-    held = ties.rows(np.flatnonzero((ties.owner < len(served)) & (bios.read & bios.held)[ties.row]))
-    served[held.owner] = UNTOLD
+    # Who hands on what a limit had held back, is not who asked for it; past the page cache nobody
+    # waits for what another one asked for.
+    held, asker = bios.read & bios.held, waited[0]
+    behind = np.concatenate([ties.owner[held[ties.row]], asker[held & (asker >= 0)]])
+    behind = behind[behind < len(served)]
+    served[behind] = np.where(window.reads.direct[behind], DEVICE, UNTOLD)
     for tied, known, place, reading, tid, begin in (
         (ties, waited[0], DEVICE, bios.read & ~bios.held, bios.tid, bios.begin_ns),
         (called, nobody, DAEMON, of_daemon, calls.tid, calls.begin_ns),
