@@ -11,6 +11,7 @@ import pytest
 from iostrata.recording import open_recording
 from iostrata.stitch import reach_of, reaching
 from iostrata.stitch.kinds import Kinds
+from iostrata.stitch.opcodes import RWF_OF_SILENT
 from iostrata.trace.layout import (
     CALL_FSYNC,
     THREAD_HELPER,
@@ -164,14 +165,44 @@ def test_not_where_it_shows_what_it_is(shows: str, tmp_path: Path) -> None:
     assert Kinds(trace).of(np.array([OTHER]), np.array([220_000])).tolist() == [shown]
 
 
+ASKED = {"request_key": 0xC0, "inode": 7, "dev": SDA, "opcode": 23, "size_bytes": 4096}
+
+
 def test_on_to_the_end_of_a_request_that_was_under_way_in_it(tmp_path: Path) -> None:
     """Whoever runs it keeps those waiting that are handed to it behind the loss."""
     world = losing()
-    asked = {"request_key": 0xC0, "inode": 7, "dev": SDA, "opcode": 23, "size_bytes": 4096}
-    world.emit("io_uring_submit_req", BEGIN - 50, 100, **asked)
-    world.emit("io_uring_complete", 190_000, OTHER, **asked)
+    world.emit("io_uring_submit_req", BEGIN - 50, 100, **ASKED)
+    world.emit("io_uring_complete", 190_000, OTHER, **ASKED)
     ((_, end),) = reached(world, tmp_path)
     assert end == 190_000
+
+
+@pytest.mark.parametrize(
+    ("ended", "flags", "since"),
+    [
+        (0, 0, 30_000),
+        (190_000, 0, 30_000),
+        (190_000, RWF_OF_SILENT, 30_000),
+        (0, RWF_OF_SILENT, None),
+        (80_000, 0, None),
+    ],
+    ids=["lost", "behind it", "failed behind it", "silent", "before it"],
+)
+@pytest.mark.parametrize("hands", [True, False])
+def test_back_to_a_request_that_was_under_way_when_it_began(
+    *, ended: int, flags: int, since: int | None, hands: bool, tmp_path: Path
+) -> None:
+    """Of a thread that hands requests over: what follows waits for whoever runs this one."""
+    world = losing()
+    if hands:
+        other = ASKED | {"request_key": 0xC1}
+        for number, point in enumerate(("submit_req", "queue_async_work", "complete")):
+            world.emit(f"io_uring_{point}", 20_000 + number, 100, **other)
+    world.emit("io_uring_submit_req", 30_000, 100, rwf=flags, **ASKED)
+    if ended:
+        world.emit("io_uring_complete", ended, OTHER, rwf=flags, **ASKED)
+    ((begin, _),) = reached(world, tmp_path)
+    assert begin == (since if since and hands else BEGIN - 2)
 
 
 def test_back_to_whom_a_call_let_go_that_is_told_from_the_loss_on(tmp_path: Path) -> None:

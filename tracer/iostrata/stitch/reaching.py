@@ -33,9 +33,10 @@ from iostrata.columns import (
     order_of,
     pair_key,
 )
-from iostrata.stitch.completions import completions
+from iostrata.stitch.completions import completion_of, completions
 from iostrata.stitch.handing import TAKEN_OVER_NS
 from iostrata.stitch.kinds import kinds_of
+from iostrata.stitch.opcodes import RWF_OF_SILENT
 from iostrata.stitch.requests import Requests, requests_of
 from iostrata.stitch.serving import loop_work_of
 from iostrata.stitch.wakeup import Sleeps, at_rest, sleeps_of
@@ -203,15 +204,21 @@ def _reach_on(end: Ints, lost: Union, begun_ns: Ints, end_ns: Ints) -> None:
 
 
 def _of_asynchronous(window: Window, lost: Union) -> Reach:
-    """On to the end of requests that were under way in a loss: who runs those has no time for
-    others, which wait for that."""
+    """On to the end of requests that were under way in a loss, and back to the first that was when
+    it began, of threads that hand some over: who runs them has no time for others, which wait."""
     begin, end = lost.begins.copy(), lost.ends.copy()
-    asked = window.columns("io_uring_submit_req", "request_key")
+    asked = window.columns("io_uring_submit_req", "request_key", "tid", "rwf")
     done = completions(window, "request_key")
-    row = AsOf(asked["request_key"], asked["time_ns"]).at_or_before(
-        done["request_key"], done["time_ns"]
-    )
-    _reach_on(end, lost, at(asked["time_ns"], row), done["time_ns"])
+    key, time = asked["request_key"], asked["time_ns"]
+    by_key = AsOf(key, time)
+    row = by_key.at_or_before(done["request_key"], done["time_ns"])
+    _reach_on(end, lost, at(time, row), done["time_ns"])
+    over = completion_of(key, time, done["request_key"], done["time_ns"])
+    until = np.where(over >= 0, at(done["time_ns"], over), by_key.following())
+    some = one_of(asked["tid"], distinct(window.columns("io_uring_queue_async_work", "tid")["tid"]))
+    # Of one that tells of its failure only, nobody knows until when in the whole, either.
+    some &= (over >= 0) | ((asked["rwf"] & RWF_OF_SILENT) == 0)
+    _reach_back(begin, lost, time[some], until[some])
     return begin, end
 
 
