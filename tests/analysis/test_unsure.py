@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from iostrata.analysis.left_out import BESIDE
 from iostrata.attribute.summarise import summarise
 from iostrata.model import Breakdown
 from iostrata.report import json, table
@@ -139,3 +140,29 @@ def test_a_loss_counts_until_a_sync_of_as_much(
     found = analysed(world)
     assert not found.left_out
     assert found.quality.unsure_syncs == unsure
+
+
+@pytest.mark.parametrize("between", [False, True])
+def test_a_sync_that_begins_with_a_write_that_may_be_lost_is_left_out(*, between: bool) -> None:
+    """Of a thread that makes durable what it writes itself, unless it is told to be in another call
+    in between: without that write the sync would take less."""
+    world = World()
+    world.builder.packet_events = 1
+    writer = Caller(world, WRITER, WRITER)
+    for number in range(6):
+        lost = number == 3
+        # Of others on its CPU, between its calls.
+        world.target(WRITER + 4, Caller.clock - 300)
+        world.deaf_to = "syscall" if lost else ""
+        writer.call("pwrite64", offset=number * 4096, size=4096)
+        world.deaf_to = ""
+        if lost:
+            world.builder.refuse("syscall", time_ns=Caller.clock - 500, cpu=CPU)
+        world.target(WRITER + 4, Caller.clock - 300)
+        if lost and between:
+            writer.call("pwrite64", offset=1 << 20, size=4096, flags=O_DSYNC)
+        writer.call("fsync")
+    found = analysed(world)
+    assert found.left_out == ({} if between else {BESIDE: 1})
+    latency = [2_000] * 3 + [1_000] * 2 * between + [2_000] * 2
+    assert found.writes.latency_ns.tolist() == latency

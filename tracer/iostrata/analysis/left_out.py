@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from iostrata.analysis.unsure import headless_syncs
 from iostrata.columns import NEVER, Containing, Ints, distinct, meets, order_of
 from iostrata.hops import Graph, Link, beside
 from iostrata.stitch import (
@@ -87,7 +88,9 @@ def left_out_of(
     reasons: dict[str, NDArray[np.bool_]] = {
         FAILED: units.failed,
         LOST: touched,
-        BESIDE: _beside_losses(graph, trace, units.begin_ns, units.end_ns) | _cut(trace, units),
+        BESIDE: _beside_losses(graph, trace, units.begin_ns, units.end_ns)
+        | _cut(trace, units)
+        | headless_syncs(trace, units),
         BEGUN: begun,
     }
     if durable:

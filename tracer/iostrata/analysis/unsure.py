@@ -7,8 +7,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from iostrata.columns import Ints, one_of
+from iostrata.columns import AsOf, Ints, at, columns_of, distinct, one_of
 from iostrata.stitch import METHOD, Units
 from iostrata.trace import UNKNOWN_POINT, Trace
 
@@ -32,10 +33,29 @@ def unsure_syncs(trace: Trace, units: Units, kept: Ints) -> int:
 
     Of what point a loss is, is known of the whole recording only.
     """
+    touched = _calls_touch(trace, units.since_ns[kept], units.end_ns[kept])
+    return int(np.count_nonzero(touched))
+
+
+def headless_syncs(trace: Trace, units: Units) -> NDArray[np.bool_]:
+    """Which of the units may have begun with a write of their own thread that a loss has, as that
+    was in no call that is told in between, and is seen to write what it makes durable."""
+    found = np.zeros(len(units), np.bool_)
+    if not len(trace.losses):
+        return found
+    writers = distinct(units.tid[units.pieces > 1])
+    rows = np.flatnonzero(one_of(units.method, SYNCS) & one_of(units.tid, writers))
+    calls = columns_of(trace.points["syscall"], "tid")
+    begin = units.begin_ns[rows]
+    before = AsOf(calls["tid"], calls["time_ns"]).at_or_before(units.tid[rows], begin)
+    found[rows] = _calls_touch(trace, at(calls["time_ns"], before), begin)
+    return found
+
+
+def _calls_touch(trace: Trace, begin_ns: Ints, end_ns: Ints) -> NDArray[np.bool_]:
     calls = any(name in CALLS or name.startswith(PROGRAMS) for name in trace.lost_by_point)
     # What was lost with a part of a stream may be anything.
-    touched = trace.losses.touch(units.since_ns[kept], units.end_ns[kept], untold=not calls)
-    return int(np.count_nonzero(touched))
+    return trace.losses.touch(begin_ns, end_ns, untold=not calls)
 
 
 def partial_syncs(trace: Trace, units: Units, kept: Ints) -> int:
