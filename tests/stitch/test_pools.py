@@ -97,3 +97,58 @@ def test_who_is_let_go_by_who_has_no_cpu_waits_for_that() -> None:
     # 91000, and the second from 93000 on.
     assert found["wakeup.runqueue"] == 65_000 + 2_000
     assert found["wakeup.worker"] == 1_000 + 1_000 + 500
+
+
+@pytest.mark.parametrize("kept", [0, 25_000])
+def test_no_other_is_let_go_while_one_is_kept_in_the_midst_of_something(kept: int) -> None:
+    """The first one's worker is preempted from 9000 to 40000, or a quota keeps it, before it sleeps
+    for the disk. It has the second one taken then, at 43000."""
+    world = worlds()
+    world.emit("thread", 1, WRITER, tgid=WRITER, subject_tid=SECOND, kind=THREAD_WORKER,
+               comm=b"iou-wrk-100")  # fmt: skip
+    for key, enter in ((0x70, 1_000), (0x80, 3_000)):
+        handed_over(world, key, enter, opcode=23, open_flags=O_DSYNC)
+    world.emit("syscall", 5_500, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    resumes(world, WORKER, 500, 3_500, 7_000, WRITER, INTERRUPTIBLE)
+    world.emit("io_uring_work", 9_000, WORKER, request_key=0x70)
+    world.emit("sched_resume", 40_000, WORKER, off_ns=9_000, wake_ns=0, state=0,
+               subject_tid=WORKER)  # fmt: skip
+    if kept:
+        throttled(world, WORKER, 9_000, 40_000, kept)
+    submit(world, DISK, WORKER, 41_000, Request(queue=500, scheduler=None, device=20_000))
+    resumes(world, WORKER, 41_600, 61_600, 62_000, 0, UNINTERRUPTIBLE)
+    world.emit("io_uring_complete", 64_000, WORKER, request_key=0x70, result=8192, **WRITE)
+    resumes(world, SECOND, 400, 41_800, 42_000, WRITER, INTERRUPTIBLE)
+    works(world, SECOND, 0x80, 43_000, 43_100)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    found = accounts(breakdown)[WRITER][1]
+    # 5000 to 7000, 9000 to 40000, 200 for the second worker's own, and 1400 behind the disk.
+    assert found["wakeup.runqueue"] == 2_000 + 31_000 + 200 + 1_400 - kept
+    assert found.get("throttle.cpu", 0) == kept
+    assert found["wakeup.worker"] == 2_000 + 1_800
+
+
+@pytest.mark.parametrize("pool", ["1", "u1"])
+def test_what_a_cpu_s_pool_is_to_do_waits_for_who_is_kept_there(pool: str) -> None:
+    """A worker of the kernel's is preempted from 15000 to 90000, in the midst of something; another
+    one synchronises what the disk completed at 23000. Of no one CPU's pool there may be others."""
+    world, kept, last = worlds(), 66, 67
+    for tid in (kept, last):
+        world.emit("thread", 1, tid, tgid=tid, subject_tid=tid, kind=THREAD_HELPER,
+                   comm=f"kworker/{pool}:{tid}".encode())  # fmt: skip
+    world.emit("io_uring_submit_req", 1_500, WRITER, request_key=0x70, **WRITE)
+    submit(world, DISK, WRITER, 1_700, Request(queue=300, scheduler=None, device=21_000))
+    world.emit("syscall", 4_000, WRITER, enter_ns=500, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    world.emit("sched_resume", 90_000, kept, subject_tid=kept, off_ns=15_000, wake_ns=0, state=0)
+    world.emit("sched_resume", 93_000, last, subject_tid=last, off_ns=300, wake_ns=91_000,
+               waker_tid=kept, waker_context=1, state=0x402)  # fmt: skip
+    world.emit("ext4_sync_file", 94_000, last, enter_ns=93_500, request_key=0x70, **FILE)
+    world.emit("io_uring_complete", 94_100, WRITER, request_key=0x70, result=8192, **WRITE)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    (found,) = accounts(breakdown)[WRITER]
+    # The disk's end, at 23000, is known; the last one's own wait is 2000.
+    waited = 90_000 - 23_000 if pool == "1" else 0
+    assert found["wakeup.runqueue"] == waited + 2_000
+    assert found["wakeup.worker"] == 93_500 - 23_000 - waited - 2_000

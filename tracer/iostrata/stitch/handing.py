@@ -77,6 +77,27 @@ def let_go_for_it(last: Service, sleeps: Sleeps, kinds: Kinds) -> Service:
     )
 
 
+def ahead_of_it(last: Service, sleeps: Sleeps, kinds: Kinds) -> Service:
+    """Workers of a CPU's pool that were kept from running in the midst of something: until they
+    sleep or are through with it, no other is let go (nr_running, kernel/workqueue.c).
+
+    ``last``: as ``let_go_for_it`` has it.
+    """
+    kept = np.flatnonzero(~sleeps.asleep)
+    pool = kinds.bound_pool_of(sleeps.tid[kept], sleeps.on_ns[kept])
+    kept, pool = kept[pool >= 0], pool[pool >= 0]
+    off, on = sleeps.off_ns[kept], sleeps.on_ns[kept]
+    row, one = overlapping(
+        kinds.bound_pool_of(last.tid, last.end_ns), last.begin_ns, last.end_ns, pool, off, on, MOST
+    )
+    return Service(
+        last.owner[row],
+        sleeps.tid[kept[one]],
+        np.maximum(off[one], last.begin_ns[row]),
+        np.minimum(on[one], last.end_ns[row]),
+    )
+
+
 def let_go(
     last: Service, asked_by: Ints, other_work: Ints, sleeps: Sleeps, kinds: Kinds
 ) -> Service:

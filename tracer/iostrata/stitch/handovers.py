@@ -8,7 +8,7 @@ import numpy as np
 from iostrata.columns import AsOf, Containing, Ints, at, one_of, overlapping
 from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios
-from iostrata.stitch.handing import let_go, let_go_for_it
+from iostrata.stitch.handing import ahead_of_it, let_go_for_it
 from iostrata.stitch.kinds import kinds_of
 from iostrata.stitch.links import submission_of, submissions_in
 from iostrata.stitch.occupied import Handed, followed
@@ -96,8 +96,8 @@ def handovers(
     for waits in (
         Service(piece[waiting], tid[waiting], free, taken),
         Service(piece, tid, runnable, begin),
-        let_go(last, np.full(len(piece), -1), np.ones(len(piece), np.int64), sleeps, threads),
         let_go_for_it(last, sleeps, threads),
+        ahead_of_it(last, sleeps, threads),
         pools.short_of(last),
     ):
         spans.extend(short_of_cpu(waits, sleeps, numbers.sleep, WORKER))

@@ -22,6 +22,8 @@ SERVING: Final = ("kvm_exit", "svc_call", "nvmet_work", "target_work", "osd_work
 """Where any of these is, other threads of the kernel than helpers may be recorded."""
 # A worker's name: its pool's (a CPU or a number), its own in that, and which of a CPU's two it is.
 WORKER: Final = re.compile(rb"kworker/(u?\d+):\d+(H?)")
+# Those of the pools that are of no one CPU.
+UNBOUND: Final = b"kworker/u"
 
 
 def kinds_of(window: Window) -> Kinds:
@@ -49,11 +51,13 @@ class Kinds:
         self.others = distinct(untold[shown != THREAD_HELPER])
         self.told = AsOf(self.tid, np.concatenate([time, np.zeros_like(untold)]))
         self._pools = np.full(len(self.kinds), -1)
+        self._bound = np.zeros(len(self.kinds), np.bool_)
         helpers = np.flatnonzero(kind == THREAD_HELPER)
         pools: dict[tuple[bytes, ...], int] = {}
         for row, comm in zip(helpers.tolist(), threads["comm"][helpers].tolist(), strict=True):
             if match := WORKER.match(comm):
                 self._pools[row] = pools.setdefault(match.groups(), len(pools))
+                self._bound[row] = not comm.startswith(UNBOUND)
 
     def of(self, tid: Ints, time_ns: Ints) -> Ints:
         """The thread's kind at a time, 0: it is not recorded.
@@ -70,6 +74,11 @@ class Kinds:
     def pool_of(self, tid: Ints, time_ns: Ints) -> Ints:
         """Which pool of the kernel's the threads are workers of, -1: of none that is known."""
         return at(self._pools, self.told.at_or_nearest(tid, time_ns))
+
+    def bound_pool_of(self, tid: Ints, time_ns: Ints) -> Ints:
+        """The same, if that is a CPU's: it has one worker after the other, until one sleeps."""
+        known = self.told.at_or_nearest(tid, time_ns)
+        return np.where(at(self._bound.astype(np.int64), known) > 0, at(self._pools, known), -1)
 
     def are_helpers(self, tid: Ints, time_ns: Ints) -> NDArray[np.bool_]:
         """Which threads are the kernel's own, and serve others."""

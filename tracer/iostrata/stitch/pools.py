@@ -66,11 +66,9 @@ class Pools:
         return found
 
     def short_of(self, last: Service) -> Service:
-        """Who needed a CPU while something was there for a process's workers: one that was at
-        nothing, and who was to let one go. ``last``: who took it up at last, and from when on it
-        was there."""
-        parts = [self._unoccupied, self._letting_go]
-        theirs = Service(**joined(parts))
+        """Who needed a CPU while something was there for a process's workers: any of those, and who
+        was to let one go. ``last``: who took it up at last, and from when on it was there."""
+        theirs = Service(**joined([self._without_cpu, self._letting_go]))
         row, one = overlapping(
             self.process_of(last.tid), last.begin_ns, last.end_ns,
             theirs.owner, theirs.begin_ns, theirs.end_ns, MOST,
@@ -112,15 +110,21 @@ class Pools:
         return idle & ~self._at_one
 
     @cached_property
-    def _unoccupied(self) -> Service:
-        """Workers that were at nothing and had no CPU, to begin with something: ``owner`` their
-        process."""
+    def _free(self) -> Ints:
+        """Behind which of their sleeps they were to begin with something, or may have been."""
         sleeps = self._sleeps
         following = self._said.at_or_after(sleeps.tid, sleeps.on_ns)
         begins = ~sleeps.asleep & ~self._at_one & (following >= 0)
         begins &= at(self._key, following) != 0
-        free = sleeps.rows(np.flatnonzero(self._idle | begins))
-        return Service(self.process_of(free.tid), free.tid, free.runnable_ns, free.on_ns)
+        return np.flatnonzero(self._idle | begins)
+
+    @cached_property
+    def _without_cpu(self) -> Service:
+        """Workers that were to begin with something, or were kept in the midst of it: no other is
+        let go before they sleep (nr_running, io_uring/io-wq.c). ``owner``: their process."""
+        kept = np.flatnonzero(~self._sleeps.asleep & self._at_one)
+        some = self._sleeps.rows(np.concatenate([self._free, kept]))
+        return Service(self.process_of(some.tid), some.tid, some.runnable_ns, some.on_ns)
 
     @cached_property
     def _letting_go(self) -> Service:
@@ -130,21 +134,18 @@ class Pools:
         the last one before. Where they had handed something over since they ran again, it was for
         that.
         """
-        free = self._unoccupied
-        sleep = self._sleeps.resumed.at_or_before(free.tid, free.end_ns)
-        waker = at(self._sleeps.waker, sleep)
-        asleep = at(self._sleeps.wake_ns, sleep) > 0
-        tid = np.where(asleep, waker, self._maker_of(free.tid, free.begin_ns))
-        before = self._every.resumed.at_or_before(tid, free.begin_ns)
-        handed = at(self._handed_ns, self._handed.at_or_before(tid, free.begin_ns))
-        asked = (tid > 0) & (self.process_of(tid) == free.owner)
+        free = self._sleeps.rows(self._free)
+        process, since_ns = self.process_of(free.tid), free.runnable_ns
+        tid = np.where(free.asleep, free.waker, self._maker_of(free.tid, since_ns))
+        before = self._every.resumed.at_or_before(tid, since_ns)
+        handed = at(self._handed_ns, self._handed.at_or_before(tid, since_ns))
+        asked = (tid > 0) & (self.process_of(tid) == process)
         asked &= handed < at(self._every.on_ns, before)
         at_one = np.flatnonzero(self._sleeps.asleep & self._at_one)
         off_ns, of = self._sleeps.off_ns[at_one], self.process_of(self._sleeps.tid[at_one])
-        last = AsOf(of, off_ns).at_or_before(free.owner, free.begin_ns)
+        last = AsOf(of, off_ns).at_or_before(process, since_ns)
         rows = np.flatnonzero(asked & (last >= 0))
-        begin = off_ns[last[rows]]
-        return Service(free.owner[rows], tid[rows], begin, free.begin_ns[rows])
+        return Service(process[rows], tid[rows], off_ns[last[rows]], since_ns[rows])
 
     def _maker_of(self, tid: Ints, born_ns: Ints) -> Ints:
         """Who made threads that were born at some times, -1: that is not told."""
