@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from iostrata.analysis import analyse
 from iostrata.analysis.prepared import prepare
 from iostrata.analysis.stopped import Stop, stops_of
+from iostrata.columns import Union, columns_of
 from iostrata.recording import open_recording
 from tests.root.conftest import iostrata, remove_group
 from tests.root.test_record import good, unseen_ns
@@ -93,16 +95,18 @@ def test_what_a_limit_of_writes_takes(disk: Path, limited: Path) -> None:
     assert not [row for row in free["layers"] if row["layer"].startswith("throttle")]
 
 
+@pytest.mark.parametrize("mode", ["direct", "polled-direct"])
 def test_what_a_limit_takes_of_requests_that_nobody_sleeps_for(
-    disk: Path, limited: Path, requests: Path
+    mode: str, disk: Path, limited: Path, requests: Path
 ) -> None:
-    """Four at once, by io_uring: each waits its turn, and is collected with the last of all."""
+    """Four at once, by io_uring: each waits its turn, and is collected with the last of all. A
+    thread of the kernel's (SQPOLL) may submit them, and look for more meanwhile."""
     file = disk / "requests"
     with file.open("wb") as made:
         made.write(bytes(4 * 8192))
         os.fsync(made.fileno())
     join = f'echo $$ > {limited}/cgroup.procs; exec "$@" >&2'
-    command = ("sh", "-c", join, "sh", str(requests), str(file), "direct", "3")
+    command = ("sh", "-c", join, "sh", str(requests), str(file), mode, "3")
     done = iostrata("run", "--json", "-", "--", *command)
     good(done.returncode, done.stderr)
     document: dict[str, Any] = json.loads(done.stdout)
@@ -171,3 +175,29 @@ def test_what_a_quota_takes_is_in_the_latency_or_told(disk: Path, short_of_cpu: 
     assert latency_ns <= own_ns <= 1.05 * (latency_ns + stops_ns)
     layers = [gap.layer for gap in analyse(open_recording(directory)).quality.not_observed]
     assert ("CPU quota" in layers) == (stops_ns > own_ns // 50)
+
+
+def test_what_a_quota_takes_of_workers_is_of_what_waits_for_them(
+    disk: Path, short_of_cpu: Path, requests: Path
+) -> None:
+    """Of no request more than any thread was kept, by the kernel's own account; and a worker that
+    has not taken one up is no worker that is busy."""
+    directory = disk / "recording"
+    join = f'echo $$ > {short_of_cpu}/cgroup.procs; exec "$@"'
+    command = ("sh", "-c", join, "sh", str(requests), str(disk / "file"), "direct", "100")
+    done = iostrata("record", "--quiet", "-o", str(directory), "--", *command)
+    good(done.returncode, done.stderr)
+    recording = open_recording(directory)
+    (trace,) = map(recording.trace, recording.machines)
+    told = columns_of(trace.points["sched_throttled"], "since_ns", "throttled_ns")
+    kept = Union(told["since_ns"], told["since_ns"] + told["throttled_ns"])
+    if not len(told["time_ns"]):
+        pytest.skip("the quota kept nobody")
+    found = analyse(recording)
+    rows = {layer.row: times for layer, times in zip(found.layers, found.time_ns, strict=True)}
+    begin_ns = found.writes.begin_ns.astype(np.int64)
+    most_ns = kept.within(begin_ns, begin_ns + found.writes.latency_ns.astype(np.int64))
+    nothing = np.zeros(len(most_ns), np.int64)
+    quota = rows.get("throttle.cpu", nothing)
+    assert (quota <= most_ns).all()
+    assert rows.get("wakeup.worker", nothing).sum() <= 0.1 * most_ns.sum()
