@@ -200,7 +200,10 @@ def test_what_no_worker_said_was_run_when_all_were_idle(other: str, tmp_path: Pa
     (found,) = by_write(world, tmp_path / "machine")
     since = 40_000 if other == "at work" else 12_000
     assert found["throttle.io"] == 80_000 - since
-    assert found["residual"] == since - 2_600
+    # Let go at 2700, the worker has no CPU until 10000; nor has the other one for 500.
+    without_cpu = 7_300 if other != "at work" else 7_800
+    assert found["wakeup.runqueue"] == without_cpu
+    assert found["residual"] == since - 2_600 - without_cpu
 
 
 def held_of_uring(world: World, key: int, queued: int) -> None:

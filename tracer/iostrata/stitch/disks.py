@@ -22,6 +22,7 @@ from iostrata.stitch.owners import Owners
 from iostrata.stitch.pages import own_reads
 from iostrata.stitch.pools import Pools
 from iostrata.stitch.requests import Requests
+from iostrata.stitch.serving import Service
 from iostrata.stitch.spans import SpanList
 from iostrata.stitch.stacked import Stack, Workers, workers_of
 from iostrata.stitch.window import Columns, Window
@@ -35,7 +36,7 @@ class Disks:
     ``commit``: the commit, that it is for. ``first_commit``: activities are numbered from 0 on:
     pieces, then commits from there on, then requests from ``first_request`` on.
     ``logged``: whether it is of a log. ``held``: bios that a limit held back, and ``held_ns``:
-    since when.
+    since when; ``handed``: as ``Asking`` has it.
     """
 
     requests: Requests
@@ -49,6 +50,7 @@ class Disks:
     flushes: Awaited
     held: Ints
     held_ns: Ints
+    handed: Service
     first_commit: int
     first_request: int
 
@@ -126,6 +128,7 @@ def disks_of(
         flushes=flushes_awaited(bios, np.flatnonzero(owned), requests),
         held=held,
         held_ns=asking.since_ns[held],
+        handed=asking.handed,
         first_commit=first_commit,
         first_request=first_commit + len(window.commits),
     )

@@ -8,7 +8,7 @@ its own), its place on the disk tells which that was.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -21,10 +21,12 @@ from iostrata.stitch.opcodes import AIO_READS, AIO_WRITES
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.pools import Pools
 from iostrata.stitch.reads import OPEN_OF_DEVICE
+from iostrata.stitch.serving import Service
 from iostrata.stitch.taken import handed_at
 from iostrata.stitch.window import Window
 
 SECTOR_BYTES: Final = 512
+NOTHING: Final = Service(*np.zeros((4, 0), np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,13 +34,16 @@ class Asking:
     """Of each bio who asked for it, and when.
 
     ``since_ns``: since when a limit had held it back, -1: none did, or that is not told.
-    ``piece``: of which that is, where its request tells, -1: as who asked tells.
+    ``piece``: of which that is, where its request tells, -1: as who asked tells. ``handed``: of
+    what workers ran without a word (``owner``: the piece, ``tid``: who had handed it over), from
+    when until when at the latest.
     """
 
     tid: Ints
     time_ns: Ints
     since_ns: Ints
     piece: Ints
+    handed: Service = NOTHING
 
 
 def asked_for(window: Window, bios: Bios, owners: Owners, pools: Pools) -> Asking:
@@ -50,17 +55,18 @@ def asked_for(window: Window, bios: Bios, owners: Owners, pools: Pools) -> Askin
     # Older recorders do not tell for which request a bio is.
     if "request_key" not in window.trace.points["block_bio_held"].fields:
         return asking
-    piece, since_ns = _by_request(window, owners, pools, bios.key[held], bios.queue_ns[held])
+    bio_key, queue_ns = bios.key[held], bios.queue_ns[held]
+    piece, since_ns, handed = _by_request(window, owners, pools, bio_key, queue_ns)
     asking.piece[held] = piece
     asking.since_ns[held] = np.where(piece >= 0, since_ns, asking.since_ns[held])
-    return asking
+    return replace(asking, handed=handed)
 
 
 def _by_request(
     window: Window, owners: Owners, pools: Pools, bio_key: Ints, queue_ns: Ints
-) -> tuple[Ints, Ints]:
-    """Of bios the pieces whose requests lead to them, -1: none, and since when a limit had held
-    them back, -1: that is not told."""
+) -> tuple[Ints, Ints, Service]:
+    """Of bios the pieces whose requests lead to them, -1: none; since when a limit had held them
+    back, -1: that is not told; and ``Asking.handed``."""
     pieces = window.pieces
     told = window.columns("block_bio_held", "bio_key", "request_key")
     event = AsOf(told["bio_key"], told["time_ns"]).at_or_before(bio_key, queue_ns)
@@ -80,14 +86,17 @@ def _by_request(
     since = np.where(own >= 0, since, at(uring["time_ns"], part))
     # What a worker ran that said nothing of it, it may have been at until none was at anything.
     handed_ns = handed_at(window, key, queue_ns)
-    by_worker = np.flatnonzero((handed_ns >= 0) & (handed_ns >= at(pieces.begin_ns, piece)))
+    handed = (piece >= 0) & (handed_ns >= 0) & (handed_ns >= at(pieces.begin_ns, piece))
+    by_worker = np.flatnonzero(handed)
     run = AsOf(runs.piece, runs.begin_ns).at_or_before(piece[by_worker], queue_ns[by_worker])
     ran = at(runs.begin_ns, run)
     silent = np.flatnonzero((run < 0) | (ran < handed_ns[by_worker]))
     of = by_worker[silent]
-    ran[silent] = pools.run_by(pieces.tid[piece[of]], handed_ns[of])
+    tid, begin = pieces.tid[piece[of]], handed_ns[of]
+    ran[silent] = pools.run_by(tid, begin)
     since[by_worker] = ran
-    return piece, np.where((piece >= 0) & (since >= 0), np.minimum(since, queue_ns), -1)
+    since = np.where((piece >= 0) & (since >= 0), np.minimum(since, queue_ns), -1)
+    return piece, since, Service(piece[of], tid, begin, since[of])
 
 
 def _at_its_place(window: Window, bios: Bios, held: Ints) -> Asking:

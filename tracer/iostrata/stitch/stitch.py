@@ -36,7 +36,7 @@ from iostrata.stitch.pages import PAGE_CACHE, awaited, read_at_once
 from iostrata.stitch.people import told
 from iostrata.stitch.pushes import asleep_for_log, pushes
 from iostrata.stitch.scene import Asleep, Scene, asleep_of, scene_of
-from iostrata.stitch.serving import issuers, late_for, short_of_cpu, submitters
+from iostrata.stitch.serving import WORKER, issuers, late_for, short_of_cpu, submitters
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.stages import stages_of
 from iostrata.stitch.turns import Waited, behind_of
@@ -150,6 +150,8 @@ def _runnable(spans: SpanList, scene: Scene) -> Ints:
     left = sleeps.since(next_ns) if next_ns.any() else sleeps
     spans.extend(run_queue(left, piece, number))
     spans.extend(short_of_cpu(scene.remote.steps, sleeps, number, "wakeup.runqueue"))
+    short = scene.pools.short_of(scene.disks.handed)
+    spans.extend(short_of_cpu(short, sleeps, number, WORKER))
     spans.extend(spans_of_daemon(scene.window, owners, sleeps, piece))
     # A worker that slept already did not sleep for what came next.
     return np.where(next_ns > sleeps.off_ns, -1, piece)
