@@ -46,6 +46,16 @@ __noinline long file_name_part(__u64 dentry_key, __u64 place, __u64 inode, __u32
 	return PLACE(PLACE_PART(place) + 1, PLACE_COMPONENT(place) + 1, 0);
 }
 
+/* The entry that a place is in, when that before it was in this one.  Not static: see watch_add. */
+__noinline __u64 file_name_entry(__u64 dentry_key, __u64 place, __u64 before)
+{
+	struct dentry *dentry = (struct dentry *)dentry_key;
+
+	if (PLACE_COMPONENT(place) == PLACE_COMPONENT(before))
+		return dentry_key;
+	return (__u64)PEEK(dentry, d_parent);
+}
+
 int file_name_tell(__u64 dentry_key, __u64 inode, __u32 dev, __u32 root_dev)
 {
 	long place = 0;
@@ -55,11 +65,7 @@ int file_name_tell(__u64 dentry_key, __u64 inode, __u32 dev, __u32 root_dev)
 
 		if (next < 0)
 			return next == PLACE_END;
-		if (PLACE_COMPONENT(next) != PLACE_COMPONENT(place)) {
-			struct dentry *dentry = (struct dentry *)dentry_key;
-
-			dentry_key = (__u64)PEEK(dentry, d_parent);
-		}
+		dentry_key = file_name_entry(dentry_key, next, place);
 		place = next;
 	}
 	return 1;

@@ -58,12 +58,18 @@ static __always_inline bool cut_is_durable(__u8 call, struct file_identity *iden
 	return !call_may_be_plain(call) || *rwf || identity->open_flags & durable_flags(call);
 }
 
+/* Not static: for the verifier it is any of them from then on, and not each. */
+__noinline int syscall_numbered(int number)
+{
+	return call_numbered(number);
+}
+
 /* A thread's first call that is met only now, as it returns: when it began, nobody looked.  Not
  * static: the verifier then looks at it once, with numbers that may be anything. */
 __noinline int syscall_cut(int number, __s64 result)
 {
 	struct file_identity identity = {};
-	__u8 call = call_numbered(number);
+	__u8 call = syscall_numbered(number);
 	struct thread *thread;
 	union event *e;
 	__u8 rwf = 0;
