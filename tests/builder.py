@@ -107,7 +107,10 @@ class TraceBuilder:
         self._mounts.append(Mount(device_key, mount_point, file_system, source, options, root))
         return self
 
-    def block(self, device_key: int, name: str, **facts: Any) -> Self:
+    def block(self, device_key: int, name: str, instead: bool = False, **facts: Any) -> Self:
+        """``instead``: of what was said of it before, and not told again."""
+        if instead:
+            self._blocks = [block for block in self._blocks if block.device_key != device_key]
         self._blocks.append(BlockDevice(device_key, name, **facts))
         return self
 

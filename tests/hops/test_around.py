@@ -167,7 +167,7 @@ def test_a_write_that_is_durable_when_it_is_complete(by: str, tmp_path: Path) ->
     if by == "FUA":
         chain.flags |= FUA
     else:
-        chain.guest.builder.block(GUEST_DISK, "vdb", write_cache="write through")
+        chain.guest.builder.block(GUEST_DISK, "vdb", instead=True, write_cache="write through")
     truths = written(chain)
     assert all(true["host/device.flush"] == 40_000 for true in truths)
     breakdown = holds(chain, truths, tmp_path)
@@ -177,7 +177,7 @@ def test_a_write_that_is_durable_when_it_is_complete(by: str, tmp_path: Path) ->
 def test_a_sync_behind_a_write_that_need_not_be_durable_is_not_its_own(tmp_path: Path) -> None:
     chain = Around()
     chain.behind = [chain.sync]
-    chain.guest.builder.block(GUEST_DISK, "vdb", write_cache="write back")
+    chain.guest.builder.block(GUEST_DISK, "vdb", instead=True, write_cache="write back")
     written(chain)
     for mine in only_thread(found(chain, tmp_path)):
         assert "host/device.flush" not in mine
@@ -239,7 +239,7 @@ def test_tables_that_are_written_behind_the_data(tmp_path: Path) -> None:
     """Counts of clusters that a snapshot has, too: durable before the write is complete."""
     chain = mapped(Around())
     chain.behind = [chain.table, chain.sync]
-    chain.guest.builder.block(GUEST_DISK, "vdb", write_cache="write back")
+    chain.guest.builder.block(GUEST_DISK, "vdb", instead=True, write_cache="write back")
     truths = written(chain)
     assert all(true["host/device.image"] == 90_000 for true in truths)
     assert all(true["host/device.flush"] for true in truths)

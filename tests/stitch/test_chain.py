@@ -495,7 +495,7 @@ def test_a_guests_limits_are_told_of_with_its_host(
 ) -> None:
     """The rows of several machines have their machine's name before theirs."""
     chain = Chain()
-    chain.guest.builder.block(GUEST_DISK, "vdb", queue_limits=("wbt",))
+    chain.guest.builder.block(GUEST_DISK, "vdb", instead=True, queue_limits=("wbt",))
     chain.guest.builder.unknown = frozenset({"block_bio_asleep"})
     writer = chain.writer()
     writer.enter()
