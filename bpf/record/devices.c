@@ -107,17 +107,24 @@ static void follow(struct iostrata *skeleton, const struct blocks *blocks)
 	}
 }
 
-int devices_allow(const struct iostrata *skeleton, unsigned int dev)
+/* Where a device is among those watched, -ENOENT: it is none. */
+static int place_of(const struct iostrata *skeleton, unsigned int dev)
 {
 	unsigned int first = DEV_HASH(dev, WATCH_SETS_BITS) * WATCH_WAYS;
 
-	for (unsigned int way = 0; dev && way < WATCH_WAYS; way++) {
-		const struct watch *place = &skeleton->bss->watched[first + way];
-
-		if (place->dev == dev && place->bits & DECISION)
-			return (place->bits & WATCH_ALLOWED) != 0;
+	for (unsigned int place = first; dev && place < first + WATCH_WAYS; place++) {
+		if (skeleton->bss->watched[place].dev == dev)
+			return (int)place;
 	}
 	return -ENOENT;
+}
+
+int devices_allow(const struct iostrata *skeleton, unsigned int dev)
+{
+	int place = place_of(skeleton, dev);
+	unsigned int bits = place < 0 ? 0 : skeleton->bss->watched[place].bits;
+
+	return bits & DECISION ? (bits & WATCH_ALLOWED) != 0 : -ENOENT;
 }
 
 static void add_mounted(struct iostrata *skeleton, unsigned int dev, unsigned int bits)
@@ -212,31 +219,30 @@ static void watch_disks(struct iostrata *skeleton, const struct blocks *blocks, 
 static void decide(struct iostrata *skeleton, unsigned int dev, unsigned int bits,
 		   unsigned long long sequence)
 {
-	const struct watch *place = watch(skeleton, dev, 0);
 	struct decision *decision;
+	int place;
 
-	if (!place) {
-		if (bits == WATCH_ALLOWED)
-			filter_table_full(skeleton, TABLE_DEVICES, dev);
+	if (bits && !watch(skeleton, dev, 0) && bits == WATCH_ALLOWED)
+		filter_table_full(skeleton, TABLE_DEVICES, dev);
+	place = place_of(skeleton, dev);
+	if (place < 0)
 		return;
-	}
-	decision = &decisions[place - skeleton->bss->watched];
+	decision = &decisions[place];
 	/* What is allowed for one reason is so, whatever else is said of it. */
 	if (decision->is_made && decision->bits & WATCH_ALLOWED)
 		return;
 	*decision = (struct decision){ .is_made = true, .bits = bits, .sequence = sequence };
 }
 
-/* As it is decided now, or as BPF has decided of what only BPF knows. */
+/* As it is decided now: what was before is not asked but of the numbers that no device has, of which
+ * BPF may have decided. */
 static bool allowed(const struct iostrata *skeleton, unsigned int dev)
 {
-	unsigned int first = DEV_HASH(dev, WATCH_SETS_BITS) * WATCH_WAYS;
+	int place = place_of(skeleton, dev);
 
-	for (unsigned int place = first; dev && place < first + WATCH_WAYS; place++) {
-		if (skeleton->bss->watched[place].dev == dev && decisions[place].is_made)
-			return decisions[place].bits & WATCH_ALLOWED;
-	}
-	return devices_allow(skeleton, dev) > 0;
+	if (place >= 0 && decisions[place].is_made)
+		return decisions[place].bits & WATCH_ALLOWED;
+	return !(dev >> 20) && devices_allow(skeleton, dev) > 0;
 }
 
 static bool is_named(unsigned int dev)
@@ -321,7 +327,9 @@ static void decide_all(struct iostrata *skeleton, const struct blocks *blocks)
 	memset(decisions, 0, sizeof(decisions));
 	for (unsigned int i = 0; i < named_count; i++)
 		decide(skeleton, named_devs[i], WATCH_ALLOWED, 0);
-	/* Twice: a loop device's file may be on a file system that has a number of its own. */
+	/* First those with a number of their own, of which nothing is to be left of what was; twice:
+	 * a loop device's file may be on such a file system. */
+	each_mounted(skeleton, blocks, decide_mounted);
 	for (unsigned int pass = 0; pass < 2; pass++) {
 		for (unsigned int i = 0; i < blocks->count; i++)
 			decide_block(skeleton, blocks, &blocks->list[i]);
@@ -338,7 +346,8 @@ static void tell_decision(struct watch *watch, unsigned long long *medium,
 	if ((watch->bits & DECISION) == decision->bits && *medium == decision->sequence)
 		return;
 	/* What was recorded of what it was before is not asked for any more. */
-	if (watch->bits & WATCH_ALLOWED || (*medium && *medium != decision->sequence))
+	if (decision->bits != WATCH_ALLOWED &&
+	    (watch->bits & WATCH_ALLOWED || (*medium && *medium != decision->sequence)))
 		over |= WATCH_DISK | WATCH_FS;
 	__atomic_store_n(medium, MEDIUM_NONE, __ATOMIC_SEQ_CST);
 	__atomic_fetch_and(&watch->bits, ~over, __ATOMIC_SEQ_CST);

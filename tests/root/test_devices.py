@@ -265,6 +265,50 @@ def test_a_loop_device_that_is_asked_for_is_so_with_whatever_file(
     assert undecided(disk / "recording") == 0
 
 
+ON_REUSED = """
+set -e
+trap 'losetup --detach "$1"; umount "$3" || true; losetup --detach "$2"' EXIT
+mount "$2" "$3"
+sleep 1
+# Each of these is a change; what comes right behind the first is looked at some time later.
+mount --bind "$3" "$3"; umount "$3"; sleep 0.05
+umount "$3"; losetup --detach "$2"
+losetup "$2" "$4"; mount "$2" "$3"; losetup "$1" "$3/image"
+sleep 1
+dd if=/dev/zero of="$1" bs=8k count=20 oflag=dsync status=none
+"""
+
+
+def test_what_lies_on_a_loop_device_that_has_another_file_by_now(
+    recorder: Path, overlay: Path, disk: Path
+) -> None:
+    """Of two that change at once the first one in the list is decided by what the other is on."""
+    mounted = disk / "mounted"
+    mounted.mkdir()
+    images = [disk / "ext4" / "inside", disk / "outside"]
+    for image in images:
+        image.touch()
+        os.truncate(image, 16 << 20)
+        subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True)
+    with ExitStack() as teardown:
+        # A place in the list before the other's.
+        first = loop_device(disk / "held", 1 << 20, teardown)
+        other = loop_device(disk / "held", 1 << 20, teardown)
+    if first > other:
+        pytest.skip(f"{first} comes behind {other}")
+    subprocess.run(["losetup", other, str(images[0])], check=True)
+    subprocess.run(["mount", "-o", "loop", str(images[1]), str(mounted)], check=True)
+    (mounted / "image").write_bytes(bytes(1 << 20))
+    subprocess.run(["umount", str(mounted)], check=True)
+    words = [str(recorder), "-o", str(disk / "recording"), "--device", device_of(disk / "ext4")]
+    words += ["--", "sh", "-c", ON_REUSED, "sh", first, other, str(mounted), str(images[1])]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    good(done.returncode, done.stderr)
+    assert overlay.exists()
+    sizes = read_trace(disk / "recording").points["syscall"]["size_bytes"].tolist()
+    assert sizes.count(8192) == undecided(disk / "recording") == 0
+
+
 def test_a_machine_without_disks(recorder: Path, tmp_path: Path) -> None:
     """As a client of NFS may be."""
     (tmp_path / "none").mkdir()
