@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Events to pieces to spans."""
 
-from iostrata.stitch.account import Accounted, processes_of, units_of
+from iostrata.stitch.account import Accounted, members_of, processes_of, units_of
 from iostrata.stitch.audit import KINDS, Activities, Audit, Idle, Ways
 from iostrata.stitch.behind import Behind, Kinds, Parts
 from iostrata.stitch.bios import bios_of
@@ -96,9 +96,9 @@ __all__ = [
     "Stitched", "Submissions", "Transferred", "Transfers", "Units", "Ways", "Window", "are_direct",
     "behind_cpus", "bios_of", "calls_of", "commits_of", "direct_of", "downs_of", "elsewhere",
     "exchange_key", "exchanged_of", "follow", "fuse_calls_of", "image_devices", "image_name",
-    "images_of", "last_hit", "longest_read", "may_be_disk", "may_return_in_loss", "messages_of",
-    "method_of_write", "ninep_calls_of", "pieces_of", "processes_of", "reach_of", "read_outside",
-    "reads_of", "requests_of", "rpc_calls_of", "sent_of", "short_of_cpu", "sleeps_of", "stacking",
-    "stitch", "submissions_of", "suboperations_of", "told", "units_of", "whole", "window_of",
-    "windows",
+    "images_of", "last_hit", "longest_read", "may_be_disk", "may_return_in_loss", "members_of",
+    "messages_of", "method_of_write", "ninep_calls_of", "pieces_of", "processes_of", "reach_of",
+    "read_outside", "reads_of", "requests_of", "rpc_calls_of", "sent_of", "short_of_cpu",
+    "sleeps_of", "stacking", "stitch", "submissions_of", "suboperations_of", "told", "units_of",
+    "whole", "window_of", "windows",
 ]  # fmt: skip

@@ -104,6 +104,16 @@ def processes_of(trace: Trace, kind: int, name: bytes = b"") -> Ints:
     return distinct(columns["tgid"][mine])
 
 
+def members_of(trace: Trace, processes: Ints) -> Ints:
+    """The threads of processes: as they are told of or, where a loss may have that, make calls."""
+    told = [columns_of(trace.points["thread"], "subject_tid", "tgid")]
+    if len(trace.losses):
+        calls = columns_of(trace.points["syscall"], "tid", "tgid")
+        told.append({"subject_tid": calls["tid"], "tgid": calls["tgid"]})
+    found = [threads["subject_tid"][one_of(threads["tgid"], processes)] for threads in told]
+    return distinct(np.concatenate(found))
+
+
 def account(done: Operations) -> tuple[Units, Pieces, int]:
     """Operations as synchronous writes and their pieces, and how many are neither."""
     plain = np.flatnonzero((done.method == PLAIN) & ~done.failed & (done.size_bytes > 0))

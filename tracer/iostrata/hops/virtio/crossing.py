@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from iostrata.columns import Ints, at, columns_of, in_order, overlapping
+from iostrata.columns import Ints, at, in_order, overlapping
 from iostrata.hops.hop import Context, Held, Link
 from iostrata.hops.waits import waits_of
-from iostrata.stitch import SpanList, Spans, behind_cpus, sleeps_of
+from iostrata.stitch import SpanList, Spans, behind_cpus, members_of, sleeps_of
 
 
 def crossing_of(link: Link, held: Held) -> Spans:
@@ -59,8 +59,7 @@ def waiting_of(link: Link, held: Held) -> Context | None:
     host = link.meanwhile(*link.clock.to_lower(limits).tolist())
     vcpus = host.columns("kvm_exit", "tid")["tid"]
     sleeps = sleeps_of(host)
-    threads = columns_of(link.lower.trace.points["thread"], "subject_tid", "tgid")
-    mine = threads["subject_tid"][np.isin(threads["tgid"], link.agents)]
+    mine = members_of(link.lower.trace, link.agents)
     rows = np.flatnonzero(np.isin(sleeps.tid, mine) & ~np.isin(sleeps.tid, vcpus))
     sleeps, waits = sleeps.rows(rows), waits_of(sleeps.rows(rows), "vmm.runqueue")
     begin, end = link.clock.to_upper(waits.begin_ns), link.clock.to_upper(waits.end_ns)

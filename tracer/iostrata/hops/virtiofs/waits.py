@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from iostrata.columns import columns_of
 from iostrata.hops.hop import Context, Held, Link
 from iostrata.hops.virtiofs.busy import busy_of
 from iostrata.hops.waits import taken_late
+from iostrata.stitch import members_of
 
 
 def waiting_of(link: Link, held: Held) -> Context | None:
@@ -16,8 +16,7 @@ def waiting_of(link: Link, held: Held) -> Context | None:
     row, serve = link.served(held.ask)
     pieces = link.lower.pieces.rows(link.serves.piece[serve])
     begun, ended = busy_of(link, pieces)
-    threads = columns_of(link.lower.trace.points["thread"], "subject_tid", "tgid")
-    daemon = np.isin(threads["tgid"], link.agents)
-    queue = np.setdiff1d(threads["subject_tid"][daemon], np.append(begun[0], pieces.tid))
+    daemon = members_of(link.lower.trace, link.agents)
+    queue = np.setdiff1d(daemon, np.append(begun[0], pieces.tid))
     busy = np.append(begun[0], ended[0]), np.append(begun[1], ended[1])
     return taken_late(link, held, (row, pieces.tid, pieces.begin_ns), busy, queue)
