@@ -156,6 +156,21 @@ def test_every_row_is_met(tmp_path: Path, seed: int) -> None:
     holds(found, app)
 
 
+def test_a_daemon_that_was_stopped_is_told_of(tmp_path: Path) -> None:
+    """By a signal, from before a write on: that waits in its queue."""
+    mounted = Mounted(world())
+    app = mounted.app()
+    mounted.world.emit("sched_resume", 3_000_000, DAEMON, off_ns=900_000, wake_ns=3_000_000,
+                       waker_tid=1, state=0x104, subject_tid=DAEMON)  # fmt: skip
+    mounted.durable_write(app, Costs(queue=2_100_000))
+    found = analysed(mounted.world, tmp_path)
+    assert found.quality.connections == (
+        "writer (600) was stopped for 2.10 ms: what of that is in writes is in the way to it, or "
+        "back, or in the row of what it was at",
+    )
+    holds(found, app)
+
+
 def test_two_file_systems_number_their_requests_alike(tmp_path: Path) -> None:
     """At the same time, by a daemon each."""
     machine = world()

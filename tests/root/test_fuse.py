@@ -153,6 +153,8 @@ def test_what_waits_for_a_daemon_that_is_stopped_is_queued(found: Found, place: 
     stopped = int((place / "continued").read_text()) - found.begin_ns[last]
     assert (found.row("fuse.queue")[last] >= stopped / 2).all()
     assert (found.row("fuse.queue")[last] <= found.breakdown.writes.latency_ns[last]).all()
+    told = [line for line in found.breakdown.quality.connections if "was stopped for" in line]
+    assert len(told) == 1 or found.breakdown.quality.lost, told
 
 
 def is_mounted() -> bool:

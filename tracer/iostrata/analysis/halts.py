@@ -21,7 +21,7 @@ from iostrata.columns import AsOf, Ints, columns_of, distinct, one_of
 from iostrata.hops import Link
 from iostrata.layers import is_idle
 from iostrata.trace import ProcessNames, Trace
-from iostrata.trace.layout import THREAD_DAEMON
+from iostrata.trace.layout import THREAD_DAEMON, THREAD_FUSE
 
 OF_NOTE: Final = 0.01
 """Of one CPU's time."""
@@ -88,13 +88,15 @@ def served_by_the_stopped(link: Link) -> Iterator[str]:
 
 
 def stopped_daemons(trace: Trace, told: Ints) -> Iterator[str]:
-    """The same of those that serve others, as Ceph's OSDs do. ``told``: processes without these.
+    """The same of those that serve others, as Ceph's OSDs and daemons of FUSE do. ``told``:
+    processes without these.
 
     An OSD that is frozen has most of those threads asleep in that way that otherwise wait for what
     comes (epoll), and hardly ever for a lock: there is no other sign.
     """
     threads = columns_of(trace.points["thread"], "subject_tid", "tgid", "kind")
-    serving = (threads["kind"] == THREAD_DAEMON) & ~one_of(threads["tgid"], distinct(told))
+    serving = one_of(threads["kind"], (THREAD_DAEMON, THREAD_FUSE))
+    serving &= ~one_of(threads["tgid"], distinct(told))
     if not serving.any():
         return
     names, tids = ProcessNames(trace), distinct(threads["subject_tid"][serving])
