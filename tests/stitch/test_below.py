@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -433,7 +434,7 @@ def test_a_loop_device_that_is_set_up_while_it_is_recorded(
     world = World()
     world.builder.block(SDA, "sda").mount(SDA, "/", "ext4")
     for inode in inodes:
-        below = {"backing": "/image", "lower_keys": (SDA,), "backing_inode": inode}
+        below: dict[str, Any] = {"backing": "/image", "lower_keys": (SDA,), "backing_inode": inode}
         world.builder.block(LOOP, "loop0", **(below if inode else {}))
     loop, disk = Block(world, LOOP), Block(world, SDA)
     loop.queue(2_000, 100, 0xB0)
