@@ -150,6 +150,15 @@ def test_while_others_wait_for_who_may_be_anybody(tmp_path: Path) -> None:
     assert (130_000, 221_000) in reached(unnamed(state=2), tmp_path)
 
 
+@pytest.mark.parametrize("point", ["", "aio_submit", "io_uring_submit_req"])
+def test_while_one_of_the_kernel_s_works_whose_pool_is_lost(point: str, tmp_path: Path) -> None:
+    """It rests as those do; what others of its pool did for requests may have waited for it."""
+    world = unnamed(state=IDLE)
+    if point:
+        world.emit(point, 120_000, 100)
+    assert ((210_000, 220_000) in reached(world, tmp_path)) == bool(point)
+
+
 @pytest.mark.parametrize("shows", ["rest", "a call", "its work"])
 def test_not_where_it_shows_what_it_is(shows: str, tmp_path: Path) -> None:
     world = unnamed(state=IDLE if shows == "rest" else 2)

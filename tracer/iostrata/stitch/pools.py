@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage stitch: io_uring's workers in, what a process's pool of them was short of out.
+"""Stage stitch: io_uring's workers in, what a thread's pool of them was short of out.
 
 Whoever of them is free takes what is there next: what is handed over waits for any of them, and
-for those that let them go.
+for the thread that lets them go.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from iostrata.columns import (
     overlapping,
 )
 from iostrata.stitch.blockio import MOST
+from iostrata.stitch.links import submissions_in
 from iostrata.stitch.serving import Service
 from iostrata.stitch.taken import workers_of
 from iostrata.stitch.wakeup import Sleeps
@@ -38,16 +39,18 @@ IDLE: Final = 1
 
 
 class Pools:
-    """Looks at all workers of a process together."""
+    """Looks at all workers of a thread that submits together: each such one has its own."""
 
     def __init__(self, window: Window, sleeps: Sleeps) -> None:
         self._window = window
-        rows = np.flatnonzero(one_of(sleeps.tid, workers_of(window)))
+        self._workers = workers_of(window)
+        rows = np.flatnonzero(one_of(sleeps.tid, self._workers))
         self._every, self._sleeps = sleeps, sleeps.rows(rows[order_of(sleeps.tid[rows])])
         handed = window.columns("io_uring_queue_async_work", "tid")
         self._handed, self._handed_ns = AsOf(handed["tid"], handed["time_ns"]), handed["time_ns"]
         said = window.columns("io_uring_work", "tid", "request_key")
         self._said, self._key = AsOf(said["tid"], said["time_ns"]), said["request_key"]
+        self._said_by, self._said_ns = said["tid"], said["time_ns"]
         self._unions: dict[int, Union] = {}
 
     def run_by(self, tid: Ints, handed_ns: Ints) -> Ints:
@@ -57,22 +60,25 @@ class Pools:
         queued (a limit holds that back), does not say that it ran it. When none of them has
         anything to do, all that was there before has been run.
         """
-        process, since = self.process_of(tid), self._there_from(tid, handed_ns)
-        found = np.full(len(tid), NEVER)
-        for one in distinct(process).tolist():
-            rows = np.flatnonzero(process == one)
+        since, found = self._there_from(tid, handed_ns), np.full(len(tid), NEVER)
+        for one in distinct(tid).tolist():
+            rows = np.flatnonzero(tid == one)
             ends = np.append(self._union(one).ends, NEVER)
             found[rows] = ends[np.searchsorted(ends, since[rows])]
         return found
 
     def short_of(self, last: Service) -> Service:
-        """Who needed a CPU while something was there for a process's workers: any of those, and who
-        was to let one go. ``last``: who took it up at last, and from when on it was there."""
+        """Who needed a CPU while something was there for a thread's workers: any of those, and that
+        one, to let one go. ``last``: who took it up at last, or the thread, and from when on it was
+        there."""
         theirs = Service(**joined([self._without_cpu, self._letting_go]))
+        thread = self._thread_of(last.tid)
         row, one = overlapping(
-            self.process_of(last.tid), last.begin_ns, last.end_ns,
+            thread, last.begin_ns, last.end_ns,
             theirs.owner, theirs.begin_ns, theirs.end_ns, MOST,
         )  # fmt: skip
+        known = np.flatnonzero(thread[row] >= 0)
+        row, one = row[known], one[known]
         return Service(
             last.owner[row],
             theirs.tid[one],
@@ -80,12 +86,28 @@ class Pools:
             np.minimum(theirs.end_ns[one], last.end_ns[row]),
         )
 
-    def process_of(self, tid: Ints) -> Ints:
-        """A process's first thread has its number, and need not have been told of."""
-        threads = whole(self._window.trace).columns("thread", "subject_tid", "tgid")
-        always = np.zeros_like(threads["tgid"])
-        known = AsOf(threads["subject_tid"], always).at_or_before(tid, np.zeros_like(tid))
-        return np.where(known >= 0, at(threads["tgid"], known), tid)
+    def _thread_of(self, tid: Ints) -> Ints:
+        """Whose workers some are, -1: that is not known; of any other thread, itself."""
+        place = np.searchsorted(self._workers, tid)
+        worker = at(self._workers, np.where(place < len(self._workers), place, -1)) == tid
+        return np.where(worker, at(self._threads, np.where(worker, place, -1)), tid)
+
+    @cached_property
+    def _threads(self) -> Ints:
+        """Of each worker: who submitted what it was at last; or made it; -1: that is not known."""
+        told = whole(self._window.trace).columns("thread", "tid", "subject_tid")
+        made = np.flatnonzero(told["tid"] != told["subject_tid"])
+        always = np.full(len(self._workers), NEVER - 1)
+        maker = AsOf(told["subject_tid"][made], told["time_ns"][made])
+        found = at(told["tid"][made], maker.at_or_before(self._workers, always))
+        submitted = submissions_in(self._window, "tid", "request_key")
+        # What one was at, or had been at before it went idle.
+        some = np.flatnonzero(self._key != 0)
+        said = AsOf(self._said_by[some], self._said_ns[some])
+        last = at(some, said.at_or_before(self._workers, always))
+        by_key = AsOf(submitted["request_key"], submitted["time_ns"])
+        row = by_key.at_or_before(at(self._key, last), at(self._said_ns, last))
+        return np.where((last >= 0) & (row >= 0), at(submitted["tid"], row), found)
 
     def _there_from(self, tid: Ints, handed_ns: Ints) -> Ints:
         """When workers could have known of requests: who hands one over says so first, and then
@@ -121,48 +143,40 @@ class Pools:
     @cached_property
     def _without_cpu(self) -> Service:
         """Workers that were to begin with something, or were kept in the midst of it: no other is
-        let go before they sleep (nr_running, io_uring/io-wq.c). ``owner``: their process."""
+        let go before they sleep (nr_running, io_uring/io-wq.c). ``owner``: whose they are."""
         kept = np.flatnonzero(~self._sleeps.asleep & self._at_one)
         some = self._sleeps.rows(np.concatenate([self._free, kept]))
-        return Service(self.process_of(some.tid), some.tid, some.runnable_ns, some.on_ns)
+        return Service(self._thread_of(some.tid), some.tid, some.runnable_ns, some.on_ns)
 
     @cached_property
     def _letting_go(self) -> Service:
-        """Threads that let an idle worker of their process go, or made one, until they did.
+        """Threads that let an idle worker of theirs go, or made one, until they did.
 
         That is asked of them by a worker that falls asleep while more is there: at the latest by
         the last one before. Where they had handed something over since they ran again, it was for
         that.
         """
         free = self._sleeps.rows(self._free)
-        process, since_ns = self.process_of(free.tid), free.runnable_ns
-        tid = np.where(free.asleep, free.waker, self._maker_of(free.tid, since_ns))
-        before = self._every.resumed.at_or_before(tid, since_ns)
-        handed = at(self._handed_ns, self._handed.at_or_before(tid, since_ns))
-        asked = (tid > 0) & (self.process_of(tid) == process)
+        thread, since_ns = self._thread_of(free.tid), free.runnable_ns
+        before = self._every.resumed.at_or_before(thread, since_ns)
+        handed = at(self._handed_ns, self._handed.at_or_before(thread, since_ns))
+        made = (changes(self._sleeps.tid) & ~self._sleeps.asleep)[self._free]
+        asked = (thread >= 0) & (made | (free.asleep & (free.waker == thread)))
         asked &= handed < at(self._every.on_ns, before)
         at_one = np.flatnonzero(self._sleeps.asleep & self._at_one)
-        off_ns, of = self._sleeps.off_ns[at_one], self.process_of(self._sleeps.tid[at_one])
-        last = AsOf(of, off_ns).at_or_before(process, since_ns)
+        off_ns, of = self._sleeps.off_ns[at_one], self._thread_of(self._sleeps.tid[at_one])
+        last = AsOf(of, off_ns).at_or_before(thread, since_ns)
         rows = np.flatnonzero(asked & (last >= 0))
-        return Service(process[rows], tid[rows], off_ns[last[rows]], since_ns[rows])
+        return Service(thread[rows], thread[rows], off_ns[last[rows]], since_ns[rows])
 
-    def _maker_of(self, tid: Ints, born_ns: Ints) -> Ints:
-        """Who made threads that were born at some times, -1: that is not told."""
-        told = whole(self._window.trace).columns("thread", "tid", "subject_tid")
-        made = np.flatnonzero(told["tid"] != told["subject_tid"])
-        found = AsOf(told["subject_tid"][made], told["time_ns"][made]).at_or_before(tid, born_ns)
-        return at(told["tid"][made], found)
-
-    def _union(self, process: int) -> Union:
-        """When any of a process's workers had something to do, or may have."""
-        if process not in self._unions:
+    def _union(self, thread: int) -> Union:
+        """When any of a thread's workers had something to do, or may have."""
+        if thread not in self._unions:
             worker, begin_ns, end_ns = self._busy
-            of = self.process_of(worker)
             # One of which it is not known whose it is may be anyone's.
-            rows = np.flatnonzero((of == process) | (of == worker))
-            self._unions[process] = Union(begin_ns[rows], end_ns[rows])
-        return self._unions[process]
+            rows = np.flatnonzero(one_of(self._thread_of(worker), (thread, -1)))
+            self._unions[thread] = Union(begin_ns[rows], end_ns[rows])
+        return self._unions[thread]
 
     @cached_property
     def _busy(self) -> tuple[Ints, Ints, Ints]:

@@ -64,6 +64,9 @@ CALLERS: Final = (
 )  # fmt: skip
 """Kinds of threads that may be in a call."""
 
+BEHIND_POOLS: Final = ("kvm_exit", "aio_submit", "io_uring_submit_req")
+"""Points of what waits for any of several workers."""
+
 Reach = tuple[Ints, Ints]
 """From when to when; both included."""
 
@@ -250,7 +253,8 @@ def _of_unnamed(window: Window, lost: Union, stacked: list[int]) -> Iterator[Rea
 
     Every thread that the recorder tells sleeps of, and every one of the kernel's that ends one, it
     names first; one older than ``sched_woken`` not the kernel's. Below a stacked device, and of a
-    hypervisor's threads, it is also told of who works there while nobody waits for its end.
+    hypervisor's threads, it is also told of who works there while nobody waits for its end; and of
+    asynchronous requests, who might have taken up what another one did.
     """
     kinds, sleeps = whole(window.trace).once(kinds_of), sleeps_of(window)
     named = distinct(kinds.tid)
@@ -259,7 +263,7 @@ def _of_unnamed(window: Window, lost: Union, stacked: list[int]) -> Iterator[Rea
     by_other &= one_of(sleeps.waker, distinct(sleeps.tid)) & ~one_of(sleeps.waker, named)
     since = np.where(at_rest(sleeps, np.arange(len(sleeps))), sleeps.wake_ns, sleeps.off_ns)
     yield since[by_other], sleeps.on_ns[by_other]
-    if stacked or len(window.trace.points["kvm_exit"]):
+    if stacked or any(len(window.trace.points[point]) for point in BEHIND_POOLS):
         # Of the kernel's the name matters as well: whose pool's one is, and which CPU's.
         slept = ~one_of(sleeps.tid, kinds.named) & ~one_of(sleeps.tid, kinds.others)
         if slept.any():
