@@ -75,9 +75,12 @@ static __always_inline __u64 runnable_since(const struct thread *thread)
 	return thread->off_state ? thread->wake_ns : thread->off_ns;
 }
 
-/* Out of the way of all who have been. */
+/* Out of the way of all who have been.  Who only collects what others submit is told of by nothing
+ * else, and who is told of without a name is one whose name was lost. */
 static __noinline void announce_late(struct thread *thread)
 {
+	if (thread->kind <= THREAD_TARGET)
+		task_tell();
 	thread_announce(thread);
 }
 
@@ -180,7 +183,7 @@ static __always_inline void resumed(struct thread *thread, struct task_struct *t
 /* It is off the CPU, in thread->off_state. */
 static __always_inline void left(struct thread *thread, __u64 now_ns)
 {
-	if (thread->kind >= THREAD_VMM && !thread->announced)
+	if (unlikely(!thread->announced))
 		announce_late(thread);
 	uring_work_tell(thread, now_ns);
 	thread->wake_ns = 0;
