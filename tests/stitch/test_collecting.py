@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from iostrata.errors import NothingToAnalyse
+from iostrata.stitch.collecting import SUBMITS_NS
 from iostrata.trace.layout import (
     CALL_FAULT,
     CALL_FSYNC,
@@ -108,3 +109,18 @@ def test_a_thread_of_the_kernel_s_that_submits_makes_no_calls(
     ring.request(last, last + 10_000)
     before, behind = [30_000, last + 10_000][: 1 + (last < LOST[0])], [last + 10_000]
     assert ring.ended() == (before * known + behind * (last > LOST[0]))
+
+
+@pytest.mark.parametrize("apart_ns", [SUBMITS_NS, SUBMITS_NS + 1])
+def test_where_the_last_loss_lasts_to_the_end_it_submits_for_longer_than_a_call(
+    apart_ns: int,
+) -> None:
+    ring = Ring(0)
+    begins = 120_000, 120_000 + apart_ns
+    for begin in begins:
+        ring.request(begin, begin + 10_000)
+    for time_ns in (20_000, 30_000):
+        ring.world.target(OTHER, begins[1] + time_ns)
+    ring.world.builder.refuse("syscall", time_ns=begins[1] + 25_000, cpu=OTHER % 4)
+    known = apart_ns > SUBMITS_NS
+    assert ring.ended() == [begin + 10_000 for begin in begins] * known

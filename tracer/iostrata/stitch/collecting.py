@@ -10,6 +10,8 @@ that submits for others (SQPOLL): it makes no calls, and who collects, by whatev
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +20,9 @@ from iostrata.stitch.kinds import kinds_of
 from iostrata.stitch.window import whole
 from iostrata.trace import Trace
 from iostrata.trace.layout import CALL_FAULT, CALL_IO_URING_ENTER, THREAD_WORKER
+
+SUBMITS_NS: Final = 10_000_000
+"""Longer than a call is at what it submits; it waits behind that."""
 
 
 def may_return_in_loss(trace: Trace, tid: Ints, end_ns: Ints) -> NDArray[np.bool_]:
@@ -41,11 +46,18 @@ def may_return_in_loss(trace: Trace, tid: Ints, end_ns: Ints) -> NDArray[np.bool
 
 def _never_call(trace: Trace, tid: Ints, caller: Ints) -> Ints:
     """Which threads are the kernel's own: named so, or seen to submit behind the last loss, and in
-    no call."""
+    no call. Where that lasts until the end, before it for longer than a call submits."""
     kinds = whole(trace).once(kinds_of)
     named = kinds.of(tid, np.zeros(len(tid), np.int64)) == THREAD_WORKER
     submitted = columns_of(trace.points["io_uring_submit_req"], "tid")
-    last = int(trace.losses.apart.ends.max(initial=0))
-    late = distinct(submitted["tid"][submitted["time_ns"] > last])
-    never: Ints = tid[~one_of(tid, caller) & (named | one_of(tid, late))]
+    lost = trace.losses.apart
+    last = lost.ends[lost.ends < trace.end_ns].max(initial=0)
+    until = lost.begins[lost.ends >= trace.end_ns].min(initial=NEVER)
+    rows = np.flatnonzero((submitted["time_ns"] > last) & (submitted["time_ns"] < until))
+    if until < NEVER:
+        who, time = submitted["tid"][rows], submitted["time_ns"][rows]
+        first = time[AsOf(who, time).at_or_after(who, np.zeros_like(time))]
+        rows = rows[time - first > SUBMITS_NS]
+    own = distinct(submitted["tid"][rows])
+    never: Ints = tid[~one_of(tid, caller) & (named | one_of(tid, own))]
     return never
