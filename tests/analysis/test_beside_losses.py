@@ -28,7 +28,7 @@ from tests.synthetic import World
 from tests.test_recorded import NAMES, RECORDINGS
 
 DAMAGES = 15
-PACKETS = 24
+PACKETS = 12
 # What an OSD does for a copy is a client's write if a loss has who asked, or the answer.
 ALONE = ("ceph_osds",)
 SIZE_AT = 48

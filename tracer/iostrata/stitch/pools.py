@@ -31,11 +31,13 @@ from iostrata.stitch.links import submissions_in
 from iostrata.stitch.serving import Service
 from iostrata.stitch.taken import workers_of
 from iostrata.stitch.wakeup import Sleeps
-from iostrata.stitch.window import Window, whole
+from iostrata.stitch.window import NO_COMMITS, NO_PIECES, Window, whole
 from iostrata.trace.layout import WAKE_TIMER
 
 # The state of a worker that has nothing to do.
 IDLE: Final = 1
+GENERATIONS: Final = 8
+"""Of workers that were made by workers, each by one that said nothing of what it was at."""
 
 
 class Pools:
@@ -77,7 +79,9 @@ class Pools:
             thread, last.begin_ns, last.end_ns,
             theirs.owner, theirs.begin_ns, theirs.end_ns, MOST,
         )  # fmt: skip
-        known = np.flatnonzero(thread[row] >= 0)
+        # When one had a CPU at last is told then: no more than of the request itself.
+        soon = theirs.end_ns[one] <= self._window.pieces.end_ns[last.owner[row]]
+        known = np.flatnonzero((thread[row] >= 0) & soon)
         row, one = row[known], one[known]
         return Service(
             last.owner[row],
@@ -88,26 +92,10 @@ class Pools:
 
     def _thread_of(self, tid: Ints) -> Ints:
         """Whose workers some are, -1: that is not known; of any other thread, itself."""
-        place = np.searchsorted(self._workers, tid)
-        worker = at(self._workers, np.where(place < len(self._workers), place, -1)) == tid
-        return np.where(worker, at(self._threads, np.where(worker, place, -1)), tid)
-
-    @cached_property
-    def _threads(self) -> Ints:
-        """Of each worker: who submitted what it was at last; or made it; -1: that is not known."""
-        told = whole(self._window.trace).columns("thread", "tid", "subject_tid")
-        made = np.flatnonzero(told["tid"] != told["subject_tid"])
-        always = np.full(len(self._workers), NEVER - 1)
-        maker = AsOf(told["subject_tid"][made], told["time_ns"][made])
-        found = at(told["tid"][made], maker.at_or_before(self._workers, always))
-        submitted = submissions_in(self._window, "tid", "request_key")
-        # What one was at, or had been at before it went idle.
-        some = np.flatnonzero(self._key != 0)
-        said = AsOf(self._said_by[some], self._said_ns[some])
-        last = at(some, said.at_or_before(self._workers, always))
-        by_key = AsOf(submitted["request_key"], submitted["time_ns"])
-        row = by_key.at_or_before(at(self._key, last), at(self._said_ns, last))
-        return np.where((last >= 0) & (row >= 0), at(submitted["tid"], row), found)
+        workers, threads = whole(self._window.trace).once(_whose)
+        place = np.searchsorted(workers, tid)
+        place = np.where(at(workers, np.where(place < len(workers), place, -1)) == tid, place, -1)
+        return np.where(one_of(tid, self._workers), at(threads, place), tid)
 
     def _there_from(self, tid: Ints, handed_ns: Ints) -> Ints:
         """When workers could have known of requests: who hands one over says so first, and then
@@ -199,3 +187,38 @@ class Pools:
         end[np.flatnonzero(changes(worker))[1:] - 1] = NEVER
         busy = np.flatnonzero((end > begin) & ~ends)
         return worker[busy], begin[busy], end[busy]
+
+
+def of_nobody(window: Window) -> Ints:
+    """Workers of which nothing tells whose they are."""
+    workers = workers_of(window)
+    return workers[~one_of(workers, whole(window.trace).once(_whose)[0])]
+
+
+def _whose(window: Window) -> tuple[Ints, Ints]:
+    """Workers, in order, and of each who submitted what it was at last; or made it, or made the
+    worker that did. Of all that a trace has: what is before a loss is told to no window behind it.
+    """
+    # One of its own: what is read here nobody needs again.
+    window = Window(window.trace, NO_PIECES, NO_COMMITS, window.begin_ns, window.end_ns)
+    told = window.columns("thread", "tid", "subject_tid")
+    made = np.flatnonzero(told["tid"] != told["subject_tid"])
+    said = window.columns("io_uring_work", "tid", "request_key")
+    # What one was at, or had been at before it went idle.
+    some = np.flatnonzero(said["request_key"] != 0)
+    submitted = submissions_in(window, "tid", "request_key")
+    by_key = AsOf(submitted["request_key"], submitted["time_ns"])
+    row = by_key.at_or_before(said["request_key"][some], said["time_ns"][some])
+    parts = (
+        (told["subject_tid"][made], told["tid"][made]),
+        (said["tid"][some[row >= 0]], submitted["tid"][row[row >= 0]]),
+    )
+    worker, thread = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    order = np.argsort(worker, kind="stable")
+    worker, thread = worker[order], thread[order]
+    last = np.flatnonzero(np.append(worker[1:] != worker[:-1], True)[: len(worker)])
+    worker, thread = worker[last], thread[last]
+    for _ in range(GENERATIONS):
+        place = np.minimum(np.searchsorted(worker, thread), max(len(worker) - 1, 0))
+        thread = np.where(at(worker, place) == thread, at(thread, place), thread)
+    return worker, thread

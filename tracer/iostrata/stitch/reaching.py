@@ -37,6 +37,7 @@ from iostrata.stitch.completions import completion_of, completions
 from iostrata.stitch.handing import TAKEN_OVER_NS
 from iostrata.stitch.kinds import kinds_of
 from iostrata.stitch.opcodes import RWF_OF_SILENT
+from iostrata.stitch.pools import of_nobody
 from iostrata.stitch.requests import Requests, requests_of
 from iostrata.stitch.serving import loop_work_of
 from iostrata.stitch.wakeup import Sleeps, at_rest, sleeps_of
@@ -266,6 +267,7 @@ def _of_unnamed(window: Window, lost: Union, stacked: list[int]) -> Iterator[Rea
     if stacked or any(len(window.trace.points[point]) for point in BEHIND_POOLS):
         # Of the kernel's the name matters as well: whose pool's one is, and which CPU's.
         slept = ~one_of(sleeps.tid, kinds.named) & ~one_of(sleeps.tid, kinds.others)
+        slept |= one_of(sleeps.tid, of_nobody(window))
         if slept.any():
             yield _awake(sleeps.rows(np.flatnonzero(slept)), sleeps, lost)
 
