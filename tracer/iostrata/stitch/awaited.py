@@ -13,10 +13,11 @@ from typing import Final
 import numpy as np
 
 from iostrata.columns import AsOf, Ints, at, joined, one_of, overlapping, pair_key
-from iostrata.stitch.owners import Owners, Syncs
+from iostrata.stitch.owners import Owners
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.spans import Edges
 from iostrata.stitch.stacked import Workers
+from iostrata.stitch.syncs import Syncs
 from iostrata.stitch.wakers import Explained, Tied
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window

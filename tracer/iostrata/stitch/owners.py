@@ -9,7 +9,7 @@ thread is submitting.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,34 +33,13 @@ from iostrata.stitch.links import completed_last, submission_of, submissions_in
 from iostrata.stitch.opcodes import URING_CHANGES, URING_READS, URING_WRITES
 from iostrata.stitch.requests import reads_data
 from iostrata.stitch.runs import runs_of
+from iostrata.stitch.syncs import SYNCS, WHOLE, Syncs, at_it_until
 from iostrata.stitch.taken import handed_at
 from iostrata.stitch.window import Columns, Window, whole
 from iostrata.trace.layout import THREAD_WORKER
 
-SYNCS = ("ext4_sync_file", "nfs_sync_file", "xfs_file_fsync", "btrfs_sync_file")
 # At which command a target's worker is, or at which operation an OSD's thread.
 WORK = ("nvmet_work", "target_work", "osd_work")
-# Those with a point at the return.
-WHOLE = SYNCS[:2]
-
-
-@dataclass(frozen=True, eq=False)
-class Syncs:
-    """A file system's syncs: thread, begin, end, device and the piece that each is for.
-
-    ``worker``: it runs on behalf of an asynchronous request. ``transaction``: the
-    jbd2 transactions at entry and return, 0 where there is none.
-    """
-
-    tid: Ints
-    begin_ns: Ints
-    end_ns: Ints
-    device_key: Ints
-    inode: Ints
-    piece: Ints
-    worker: Ints
-    enter_transaction: Ints
-    exit_transaction: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +102,7 @@ class Owners:
         keyed = np.flatnonzero(pieces.request_key != 0)
         by_request = AsOf(pieces.request_key[keyed], pieces.begin_ns[keyed])
         parts: list[Syncs] = []
+        open_ended: list[NDArray[np.bool_]] = []
         for point in SYNCS:
             whole = point in WHOLE
             extra = ("enter_ns", "enter_transaction", "exit_transaction") if whole else ()
@@ -135,7 +115,7 @@ class Owners:
             worker = np.where((key != 0) & (at(pieces.end_ns, worker) >= begin), worker, -1)
             piece = np.where(key != 0, worker, self.find(events["tid"], begin))
             none = np.zeros(len(time), np.int64)
-            # xfs and btrfs have no point at the return: their sync ends with the piece.
+            # xfs and btrfs have no point at the return: their sync ends with the piece, or before.
             end = time if whole else at(pieces.end_ns, piece)
             parts.append(
                 Syncs(
@@ -143,7 +123,13 @@ class Owners:
                     events.get("enter_transaction", none), events.get("exit_transaction", none),
                 )
             )  # fmt: skip
-        return Syncs(**joined(parts))
+            open_ended.append((worker >= 0) & (not whole))
+        syncs, rows = Syncs(**joined(parts)), np.flatnonzero(np.concatenate(open_ended))
+        if len(rows):
+            end = syncs.end_ns.copy()
+            end[rows] = at_it_until(window, syncs, rows)
+            syncs = replace(syncs, end_ns=end)
+        return syncs
 
     def _workers(self, window: Window) -> tuple[Containing, Ints]:
         """A worker's time for a request: from being handed it, or done with the one before."""

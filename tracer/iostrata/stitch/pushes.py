@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from iostrata.columns import AsOf, Containing, Ints, at
-from iostrata.stitch.owners import Syncs
 from iostrata.stitch.spans import SpanList
+from iostrata.stitch.syncs import Syncs
 from iostrata.stitch.wakeup import CAUSE, Sleeps
 from iostrata.stitch.window import Window
 

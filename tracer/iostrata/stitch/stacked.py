@@ -25,9 +25,9 @@ from iostrata.columns import AsOf, Containing, Ints, at, distinct, joined, one_o
 from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios, Carried, lowered
 from iostrata.stitch.blockio import flushes_awaited, is_bare, kinds_of
-from iostrata.stitch.owners import Syncs
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.spans import Edges, Ranks
+from iostrata.stitch.syncs import Syncs
 from iostrata.trace import BlockDevice, Facts
 
 SEARCH: Final = 64

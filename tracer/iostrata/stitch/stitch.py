@@ -31,7 +31,6 @@ from iostrata.stitch.kinds import Kinds, kinds_of
 from iostrata.stitch.links import submission_of, submissions_in
 from iostrata.stitch.osd import handed_of
 from iostrata.stitch.others import Others
-from iostrata.stitch.owners import Syncs
 from iostrata.stitch.pages import PAGE_CACHE, awaited, read_at_once
 from iostrata.stitch.people import told
 from iostrata.stitch.pushes import asleep_for_log, pushes
@@ -39,6 +38,7 @@ from iostrata.stitch.scene import Asleep, Scene, asleep_of, scene_of
 from iostrata.stitch.serving import WORKER, issuers, late_for, short_of_cpu, submitters
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.stages import stages_of
+from iostrata.stitch.syncs import Syncs
 from iostrata.stitch.turns import Waited, behind_of
 from iostrata.stitch.wakers import Explained, Wakers
 from iostrata.stitch.wakeup import run_queue
