@@ -589,7 +589,7 @@ import sys
 from pathlib import Path
 import pytest
 from iostrata import native
-native.LIBRARY = native.load([sys.argv[1]])
+native.LIBRARY = native.load([Path(sys.argv[1])])
 assert native.LIBRARY is not None
 own = ["tests/test_native.py", *map(str, sorted(Path("tests").glob("*/*_in_c.py")))]
 own += ["-k", "not real and not watched"]
