@@ -72,13 +72,13 @@ static __always_inline void thread_tell(struct thread *thread)
 /* Says once who the current thread is, as what is recorded and as a task. */
 static __noinline void caller_meet(struct thread *thread)
 {
-	task_tell();
+	thread_tell(thread);
 	thread_announce(thread);
 }
 
 static __always_inline void caller_announce(struct thread *thread)
 {
-	if (unlikely(!thread->announced))
+	if (unlikely(!thread->announced || !thread->told))
 		caller_meet(thread);
 }
 

@@ -76,11 +76,10 @@ static __always_inline __u64 runnable_since(const struct thread *thread)
 }
 
 /* Out of the way of all who have been.  Who only collects what others submit is told of by nothing
- * else, and who is told of without a name is one whose name was lost. */
+ * else, and who is told of without a name is one whose name was lost.  As a task it is told of at
+ * its first call: until then it may go to another control group. */
 static __noinline void announce_late(struct thread *thread)
 {
-	if (thread->kind <= THREAD_TARGET)
-		task_tell();
 	thread_announce(thread);
 }
 
