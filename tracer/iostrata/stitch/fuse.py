@@ -15,12 +15,11 @@ from iostrata.stitch.osd import osd_calls_of
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.rpc import FUSE_REQUEST, NO_CALLS, Calls, calls_elsewhere, rpc_calls_of
 from iostrata.stitch.spans import SpanList, Spans
-from iostrata.stitch.wakeup import Sleeps
+from iostrata.stitch.wakeup import TASK_INTERRUPTIBLE, Sleeps
 from iostrata.stitch.window import Window
 
 DAEMON: Final = "fuse.daemon"
 """The floor of what a daemon serves."""
-TASK_INTERRUPTIBLE: Final = 1
 
 
 def calls_of(window: Window) -> Calls:

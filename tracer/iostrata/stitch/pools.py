@@ -214,9 +214,9 @@ def _whose(window: Window) -> tuple[Ints, Ints]:
         (said["tid"][some[row >= 0]], submitted["tid"][row[row >= 0]]),
     )
     worker, thread = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    order = np.argsort(worker, kind="stable")
+    order = order_of(worker)
     worker, thread = worker[order], thread[order]
-    last = np.flatnonzero(np.append(worker[1:] != worker[:-1], True)[: len(worker)])
+    last = np.flatnonzero(np.append(changes(worker)[1:], True)[: len(worker)])
     worker, thread = worker[last], thread[last]
     for _ in range(GENERATIONS):
         place = np.minimum(np.searchsorted(worker, thread), max(len(worker) - 1, 0))

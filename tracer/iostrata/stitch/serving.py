@@ -32,10 +32,9 @@ from iostrata.stitch.journal import Commits
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.spans import NO_SPANS, Edges, Spans
 from iostrata.stitch.stacked import Workers
-from iostrata.stitch.wakeup import Sleeps, without_cpu
+from iostrata.stitch.wakeup import TASK_INTERRUPTIBLE, Sleeps, without_cpu
 from iostrata.stitch.window import Window
 
-TASK_INTERRUPTIBLE = 1
 # Whoever serves, and a worker that lets go whom it serves.
 SERVED, WORKER = "served.wakeup.runqueue", "handed.wakeup.runqueue"
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from iostrata.columns import NEVER, AsOf, Ints, at, pair_key
 from iostrata.stitch.completions import completions
-from iostrata.stitch.wakeup import TASK_NOLOAD, Sleeps, sleeps_of
+from iostrata.stitch.wakeup import TASK_INTERRUPTIBLE, TASK_NOLOAD, Sleeps, sleeps_of
 from iostrata.stitch.window import Window
 
 SYNCS: Final = ("ext4_sync_file", "nfs_sync_file", "xfs_file_fsync", "btrfs_sync_file")
@@ -23,7 +23,6 @@ SYNCS: Final = ("ext4_sync_file", "nfs_sync_file", "xfs_file_fsync", "btrfs_sync
 WHOLE: Final = SYNCS[:2]
 # What a thread says only when it is at something else.
 NEXT: Final = ("io_uring_work", "io_uring_submit_req", "io_uring_queue_async_work")
-TASK_INTERRUPTIBLE: Final = 1
 
 
 @dataclass(frozen=True, eq=False)

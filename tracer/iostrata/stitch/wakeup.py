@@ -17,6 +17,7 @@ from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.window import Window
 from iostrata.trace.layout import WAKE_INTERRUPT, WAKE_TIMER
 
+TASK_INTERRUPTIBLE: Final = 1
 TASK_NOLOAD: Final = 0x400
 KEPT: Final = {
     "wakeup.runqueue": "throttle.cpu",
