@@ -29,8 +29,6 @@ from tests.test_recorded import NAMES, RECORDINGS
 
 DAMAGES = 15
 PACKETS = 12
-# What an OSD does for a copy is a client's write if a loss has who asked, or the answer.
-ALONE = ("ceph_osds",)
 SIZE_AT = 48
 """Of a packet, in its head; bits."""
 # How far clocks are apart is known by less: what one direction has less, the other has more.
@@ -145,7 +143,7 @@ def test_what_is_left_of_a_damaged_recording_is_as_in_the_whole_one(
     assert rows
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ALONE])
+@pytest.mark.parametrize("name", NAMES)
 def test_so_it_is_without_any_one_packet(name: str, tmp_path: Path) -> None:
     """By turns, of packets of a few hundred events."""
     whole = analyse(open_recording(RECORDINGS / name))

@@ -262,11 +262,13 @@ def _tops_by_library(graph: Graph) -> Iterator[_Found]:
 def _for_others(
     graph: Graph, trace: Trace, hop: Hop, units: Units, pieces: Pieces, rooms: int
 ) -> tuple[Trace, Hop, Units, Pieces, int]:
-    """Without what was asked by one of the machines, which all serve one another."""
+    """Without what was asked by one of the machines, which all serve one another: whoever has
+    asked what is followed has asked the rest of that, too, of which a loss has a part."""
     left = np.ones(len(units), np.bool_)
     for link in graph.links:
         if link.hop is hop and link.lower.trace is trace:
-            asked = link.lower.pieces.rows(link.serves.piece[link.pairs.serve])
+            own = one_of(link.serves.group, link.serves.group[link.pairs.serve])
+            asked = link.lower.pieces.rows(link.serves.piece[own])
             left &= ~one_of(_identity(pieces), _identity(asked))
     kept = np.flatnonzero(left)
     units = Units(**{name: column[kept] for name, column in vars(units).items()})
