@@ -15,7 +15,7 @@ from iostrata.stitch.osd import osd_calls_of
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.rpc import FUSE_REQUEST, NO_CALLS, Calls, calls_elsewhere, rpc_calls_of
 from iostrata.stitch.spans import SpanList, Spans
-from iostrata.stitch.wakeup import TASK_INTERRUPTIBLE, Sleeps
+from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window
 
 DAEMON: Final = "fuse.daemon"
@@ -73,7 +73,7 @@ def spans_of_daemon(window: Window, owners: Owners, sleeps: Sleeps, owner: Ints)
 def chosen(window: Window, sleeps: Sleeps) -> NDArray[np.bool_]:
     """Which sleeps are a daemon's for what it chose to wait for: outside its own calls, and
     interruptible, as for a disk it would not be."""
-    found: NDArray[np.bool_] = sleeps.asleep & (sleeps.state & TASK_INTERRUPTIBLE > 0)
+    found: NDArray[np.bool_] = sleeps.interruptible
     if window.floor != DAEMON:
         return np.zeros(len(sleeps), np.bool_)
     calls = window.columns("syscall", "tid", "enter_ns")

@@ -32,7 +32,7 @@ from iostrata.stitch.journal import Commits
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.spans import NO_SPANS, Edges, Spans
 from iostrata.stitch.stacked import Workers
-from iostrata.stitch.wakeup import TASK_INTERRUPTIBLE, Sleeps, without_cpu
+from iostrata.stitch.wakeup import Sleeps, without_cpu
 from iostrata.stitch.window import Window
 
 # Whoever serves, and a worker that lets go whom it serves.
@@ -101,7 +101,7 @@ def begun(commits: Commits, sleeps: Sleeps) -> Commits:
     """The commits with ``since_ns``: when the journal's idle thread was let go to begin them."""
     if not len(commits):
         return commits
-    idle = np.flatnonzero(sleeps.asleep & (sleeps.state & TASK_INTERRUPTIBLE > 0))
+    idle = np.flatnonzero(sleeps.interruptible)
     last = AsOf(sleeps.tid[idle], sleeps.on_ns[idle]).at_or_before(commits.tid, commits.begin_ns)
     woken = at(sleeps.wake_ns[idle], last)
     before = AsOf(commits.tid, commits.end_ns).at_or_before(commits.tid, commits.begin_ns)

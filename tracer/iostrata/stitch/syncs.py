@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from iostrata.columns import NEVER, AsOf, Ints, at, pair_key
 from iostrata.stitch.completions import completions
-from iostrata.stitch.wakeup import TASK_INTERRUPTIBLE, TASK_NOLOAD, Sleeps, sleeps_of
+from iostrata.stitch.wakeup import TASK_NOLOAD, Sleeps, sleeps_of
 from iostrata.stitch.window import Window
 
 SYNCS: Final = ("ext4_sync_file", "nfs_sync_file", "xfs_file_fsync", "btrfs_sync_file")
@@ -145,7 +145,7 @@ def _last_waited(window: Window, sleeps: Sleeps, tid: Ints, begin_ns: Ints, end_
 
 
 def _no_sync_sleeps_so(sleeps: Sleeps) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = sleeps.asleep & (
-        sleeps.state & (TASK_NOLOAD | TASK_INTERRUPTIBLE) > 0
+    found: NDArray[np.bool_] = sleeps.interruptible | (
+        sleeps.asleep & (sleeps.state & TASK_NOLOAD > 0)
     )
     return found

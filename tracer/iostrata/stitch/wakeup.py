@@ -72,6 +72,12 @@ class Sleeps:
         return self.wake_ns > 0
 
     @property
+    def interruptible(self) -> NDArray[np.bool_]:
+        """Which were for what a signal would have ended too: not for a disk, a page, a lock."""
+        found: NDArray[np.bool_] = self.asleep & (self.state & TASK_INTERRUPTIBLE > 0)
+        return found
+
+    @property
     def interrupted(self) -> NDArray[np.bool_]:
         return by_interrupt(self.context)
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
@@ -18,8 +17,6 @@ from iostrata.stitch import (
     messages_of,
     sleeps_of,
 )
-
-TASK_INTERRUPTIBLE: Final = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +44,7 @@ def read_of(window: Window, slack_ns: int, key: Ints, sent_ns: Ints, read_ns: In
     """
     messages, every = _messages(window), sleeps_of(window)
     # One for a page, or for want of a CPU, is none that a message ends.
-    sleeps = every.rows(np.flatnonzero(every.asleep & (every.state & TASK_INTERRUPTIBLE > 0)))
+    sleeps = every.rows(np.flatnonzero(every.interruptible))
     mine = AsOf(messages["key"], messages["time_ns"]).at_or_before(key, read_ns)
     tid = at(messages["tid"], mine)
     before = AsOf(messages["tid"], messages["time_ns"]).at_or_before(tid, read_ns - 1)
