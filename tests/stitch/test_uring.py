@@ -69,6 +69,33 @@ def test_what_a_worker_runs_is_its_request_s_whoever_completes_it() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("synced", [True, False])
+def test_a_worker_that_lets_the_submitter_go_and_sleeps_on_is_not_done(*, synced: bool) -> None:
+    """As it begins to sleep it has the submitter make another worker; that one is awake when it is
+    done. A file system's sync says when that is, a disk's says nothing."""
+    world = worlds()
+    handed_over(world, 0x77, 1_000, opcode=3)
+    resumes(world, WORKER, 500, 3_500, 5_000, WRITER, INTERRUPTIBLE)
+    world.emit("io_uring_work", 6_000, WORKER, request_key=0x77)
+    submit(world, DISK, WORKER, 6_000, Request(queue=500, scheduler=None, device=20_000))
+    resumes(world, WRITER, 4_000, 6_900, 8_000, WORKER, INTERRUPTIBLE)
+    resumes(world, WORKER, 7_000, 26_500, 27_500, 0, UNINTERRUPTIBLE)
+    if synced:
+        world.emit("ext4_sync_file", 31_000, WORKER, enter_ns=5_500, request_key=0x77, **FILE)
+    world.emit("io_uring_work", 32_000, WORKER, request_key=0)
+    world.emit("io_uring_complete", 35_000, WRITER, request_key=0x77, opcode=3, result=0, **FILE)
+    world.emit("syscall", 36_000, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    (held,) = accounts(breakdown)[WRITER]
+    on_cpu = held.pop("syscall") + held.pop("fs", 0)
+    assert on_cpu == 2_000 + 1_000 + (31_000 if synced else 32_000) - 27_500
+    assert held == {
+        "wakeup.worker": 500, "block.Q2D": 500, "device.data": 20_000,
+        "wakeup.runqueue": 1_500 + 1_000, "wakeup.reap": 36_000 - (31_000 if synced else 32_000),
+    }  # fmt: skip
+
+
 def test_who_syncs_what_was_transferred_is_not_who_it_was_handed_to() -> None:
     """A worker hands a direct write to the disk, and says nothing: a limit held it back. It was
     complete when the kernel's pool had to sync it: since when, nobody knows."""

@@ -78,7 +78,7 @@ class Owners:
         self.syncs = self._syncs(window)
         requests = np.flatnonzero(pieces.request_key != 0)
         self.submitting = _submitting(window, requests)
-        self.runs = runs_of(window, requests, self.syncs.worker)
+        self.runs = runs_of(window, requests, self.syncs)
         # A worker of io_uring is at the request before it syncs, and after.
         told = pair_key(self.runs.tid, self.runs.piece)[self.runs.own]
         work = (self.syncs.worker >= 0) & ~one_of(pair_key(self.syncs.tid, self.syncs.worker), told)

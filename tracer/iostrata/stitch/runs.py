@@ -18,7 +18,9 @@ from iostrata.columns import AsOf, Ints, at, joined, one_of, order_of, pair_key
 from iostrata.stitch.chains import Chains
 from iostrata.stitch.completions import completions
 from iostrata.stitch.links import completed_last, submissions_in
+from iostrata.stitch.syncs import Syncs
 from iostrata.stitch.taken import handed_at, taken_up
+from iostrata.stitch.wakeup import sleeps_of
 from iostrata.stitch.window import Window
 
 
@@ -43,14 +45,14 @@ class Runs:
         return Runs(**{name: column[rows] for name, column in vars(self).items()})
 
 
-def runs_of(window: Window, requests: Ints, synced: Ints) -> Runs:
-    """Those of some pieces; of ``synced`` a file system's sync tells where no worker does."""
+def runs_of(window: Window, requests: Ints, syncs: Syncs) -> Runs:
+    """Those of some pieces; of which syncs are for, these tell where no worker does."""
     if not len(requests):
         return Runs(requests, requests, requests, requests, requests, requests, requests > 0)
     chains = Chains(window, requests)
     said = _said(window, chains)
-    told = _told(window, said)
-    others = requests[~one_of(requests, np.concatenate([told.piece[told.own], synced]))]
+    told = _told(window, said, syncs)
+    others = requests[~one_of(requests, np.concatenate([told.piece[told.own], syncs.worker]))]
     pieces = window.pieces
     own = _completed(window, pieces.request_key[others], pieces.begin_ns[others], others)
     found = Runs(**joined([told, own, _linked(window, chains, said)]))
@@ -92,9 +94,9 @@ def _said(window: Window, chains: Chains) -> _Said:
     return _Said(tid[known], key[known], piece[known], time[known], until[known])
 
 
-def _told(window: Window, said: _Said) -> Runs:
+def _told(window: Window, said: _Said, syncs: Syncs) -> Runs:
     tid, time = said.tid, said.time_ns
-    end = _ends(window, said)
+    end = _ends(window, said, syncs)
     handed = handed_at(window, said.key, time)
     piece_ns = window.pieces.begin_ns[said.piece]
     own = window.pieces.request_key[said.piece] == said.key
@@ -112,20 +114,42 @@ def _told(window: Window, said: _Said) -> Runs:
     return Runs(tid, handed, following, begin, end, said.piece, own)
 
 
-def _ends(window: Window, said: _Said) -> Ints:
-    """Done when the worker completes it, or lets the submitter go, which will; or with it."""
+def _ends(window: Window, said: _Said, syncs: Syncs) -> Ints:
+    """Done when the worker completes it, or has synced and lets the submitter go, which will; or
+    with it."""
     completed = completions(window, "tid", "request_key")
     own = AsOf(completed["tid"], completed["time_ns"]).at_or_after(said.tid, said.time_ns)
     own = np.where(at(completed["request_key"], own) == said.key, own, -1)
     own_ns = at(completed["time_ns"], own)
-    resumes = window.columns("sched_resume", "subject_tid", "waker_tid", "wake_ns")
-    woken = np.flatnonzero(resumes["wake_ns"] > 0)
-    waking = AsOf(resumes["waker_tid"][woken], resumes["wake_ns"][woken])
-    last = at(woken, waking.at_or_before(said.tid, said.until_ns))
-    freed = at(resumes["subject_tid"], last) == window.pieces.tid[said.piece]
-    freed_ns = np.where(freed, at(resumes["wake_ns"], last), -1)
-    freed_ns = np.where(freed_ns > said.time_ns, freed_ns, said.until_ns)
-    return np.where((own_ns >= 0) & (own_ns <= said.until_ns), own_ns, freed_ns)
+    since = np.maximum(_synced(syncs, said), said.time_ns)
+    freed = _freed(window, said, since)
+    end = np.where(freed >= 0, freed, np.where(since > said.time_ns, since, said.until_ns))
+    return np.where((own_ns >= 0) & (own_ns <= said.until_ns), own_ns, end)
+
+
+def _synced(syncs: Syncs, said: _Said) -> Ints:
+    """When workers were done with the syncs of what they are at, -1: none is told."""
+    whose = pair_key(syncs.tid, syncs.worker)
+    last = AsOf(whose, syncs.end_ns).at_or_before(pair_key(said.tid, said.piece), said.until_ns)
+    return at(syncs.end_ns, last)
+
+
+def _freed(window: Window, said: _Said, since_ns: Ints) -> Ints:
+    """When workers let submitters go for the last time, -1: not behind that time.
+
+    It is not done that does so and sleeps on for a disk: it has the submitter make another worker,
+    as it begins to sleep (io_wq_worker_sleeping of io_uring/io-wq.c).
+    """
+    sleeps = sleeps_of(window)
+    itself = np.flatnonzero(sleeps.asleep)
+    waking = AsOf(sleeps.waker[itself], sleeps.wake_ns[itself])
+    last = at(itself, waking.at_or_before(said.tid, said.until_ns))
+    own = at(sleeps.tid, last) == window.pieces.tid[said.piece]
+    freed = np.where(own, at(sleeps.wake_ns, last), -1)
+    inside = np.flatnonzero(sleeps.asleep & ~sleeps.interruptible)
+    waits = AsOf(sleeps.tid[inside], sleeps.on_ns[inside])
+    waited = at(sleeps.on_ns[inside], waits.at_or_before(said.tid, said.until_ns))
+    return np.where((freed > since_ns) & (freed > waited), freed, -1)
 
 
 def _linked(window: Window, chains: Chains, said: _Said) -> Runs:
