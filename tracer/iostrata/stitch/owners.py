@@ -35,6 +35,7 @@ from iostrata.stitch.requests import reads_data
 from iostrata.stitch.runs import runs_of
 from iostrata.stitch.syncs import SYNCS, WHOLE, Syncs, at_it_until
 from iostrata.stitch.taken import handed_at
+from iostrata.stitch.wakeup import sleeps_of
 from iostrata.stitch.window import Columns, Window, whole
 from iostrata.trace.layout import THREAD_WORKER
 
@@ -75,18 +76,18 @@ class Owners:
         if any(len(window.trace.points[point]) for point in WORK):
             containing, self.carried_out = _carried_out(window)
             self._stages.append((containing, self.carried_out))
-        self.syncs = self._syncs(window)
         requests = np.flatnonzero(pieces.request_key != 0)
-        self.submitting = _submitting(window, requests)
+        self.submitting = own = _submitting(window, requests)
+        if len(requests):
+            self._stages.append((Containing(own.tid, own.begin_ns, own.end_ns), own.piece))
+        self.syncs = self._syncs(window)
         self.runs = runs_of(window, requests, self.syncs)
         # A worker of io_uring is at the request before it syncs, and after.
         told = pair_key(self.runs.tid, self.runs.piece)[self.runs.own]
         work = (self.syncs.worker >= 0) & ~one_of(pair_key(self.syncs.tid, self.syncs.worker), told)
         self.work = np.flatnonzero(work)
         if len(requests):
-            self._stages.append(self._workers(window))
-            own = self.submitting
-            self._stages.append((Containing(own.tid, own.begin_ns, own.end_ns), own.piece))
+            self._stages.insert(-1, self._workers(window))
 
     def find(self, tid: Ints, time_ns: Ints) -> Ints:
         """The piece of each thread at each time."""
@@ -115,8 +116,11 @@ class Owners:
             worker = np.where((key != 0) & (at(pieces.end_ns, worker) >= begin), worker, -1)
             piece = np.where(key != 0, worker, self.find(events["tid"], begin))
             none = np.zeros(len(time), np.int64)
-            # xfs and btrfs have no point at the return: their sync ends with the piece, or before.
-            end = time if whole else at(pieces.end_ns, piece)
+            end = time
+            if not whole:
+                # xfs and btrfs have no point at the return: their sync ends with the piece, or
+                # before, as who submits a request goes on to the next.
+                end = np.minimum(at(pieces.end_ns, piece), self._submitted(events["tid"], begin))
             parts.append(
                 Syncs(
                     events["tid"], begin, end, events["dev"], events["inode"], piece, worker,
@@ -130,6 +134,12 @@ class Owners:
             end[rows] = at_it_until(window, syncs, rows)
             syncs = replace(syncs, end_ns=end)
         return syncs
+
+    def _submitted(self, tid: Ints, time_ns: Ints) -> Ints:
+        """Until when each thread is at the request that it submits at a time; NEVER: at none."""
+        own = self.submitting
+        found = Containing(own.tid, own.begin_ns, own.end_ns).find(tid, time_ns)
+        return np.where(found >= 0, at(own.end_ns, found), NEVER)
 
     def _workers(self, window: Window) -> tuple[Containing, Ints]:
         """A worker's time for a request: from being handed it, or done with the one before."""
@@ -241,12 +251,15 @@ def _submitting(window: Window, requests: Ints) -> Submitting:
 def _polling(window: Window, tid: Ints, begin_ns: Ints, end_ns: Ints) -> Ints:
     """Until when submitters were at requests, where that is ``end_ns`` at the latest: the kernel's
     own thread (SQPOLL) waits for none, and looks for more behind it. Of what it did nothing else
-    for, nobody knows when it went on."""
+    for, and slept for no disk, nobody knows when it went on."""
     polls = whole(window.trace).once(kinds_of).of(tid, begin_ns) == THREAD_WORKER
     if not polls.any():
         return end_ns
     points = ("block_bio_queue", "io_uring_queue_async_work", *SYNCS)
     told = [window.columns(point, "tid") for point in points]
+    sleeps = sleeps_of(window)
+    inside = np.flatnonzero(sleeps.asleep & ~sleeps.interruptible)
+    told.append({"tid": sleeps.tid[inside], "time_ns": sleeps.on_ns[inside]})
     by, time = (np.concatenate([one[name] for one in told]) for name in ("tid", "time_ns"))
     last = at(time, AsOf(by, time).at_or_before(tid, end_ns))
     return np.where(polls, np.maximum(last, begin_ns), end_ns)
@@ -267,9 +280,9 @@ def _done_at_once(window: Window, key: Ints, tid: Ints, begin_ns: Ints) -> Ints:
 def _of_batches(window: Window) -> tuple[Columns, Ints]:
     """The control blocks, and when io_submit came to each; -1 where nothing tells.
 
-    A call that submits one block is that block's from its entry on. In a batch
-    only order ties blocks and bios: the n-th block begins where the n-th bio
-    does, if there are as many of the one as of the other.
+    A call that submits one block is that block's from its entry on. In a batch only order ties
+    them to what the call did. If it synced as often as there are blocks, it came to the n-th as it
+    had synced the one before; or else where the n-th bio begins, if there are as many of these.
     """
     blocks = window.columns("aio_submit", "tid", "enter_ns", "iocb_key", "order")
     by_call = order_of(blocks["tid"], blocks["enter_ns"])
@@ -287,7 +300,8 @@ def _of_batches(window: Window) -> tuple[Columns, Ints]:
     until = np.zeros(len(tid), np.int64)
     until[batch] = blocks["time_ns"]
     bios = window.columns("block_bio_queue", "tid", "size_bytes", "flags")
-    call = Containing(tid, enter, until).find(bios["tid"], bios["time_ns"])
+    calls = Containing(tid, enter, until)
+    call = calls.find(bios["tid"], bios["time_ns"])
     counts = (bios["size_bytes"] > 0) & (reads | ~reads_data(bios["flags"]))
     data = np.flatnonzero((call >= 0) & counts)
     data = data[order_of(call[data])]
@@ -296,4 +310,31 @@ def _of_batches(window: Window) -> tuple[Columns, Ints]:
     place = np.minimum(first[batch] + place_of, max(len(data) - 1, 0))
     ordered = at(bios["time_ns"], at(data, place))
     ordered = np.where(carried[batch] == count[batch], ordered, -1)
+    first, turn = _turns(window, calls, enter, count)
+    synced = first[batch] >= 0
+    ordered[synced] = turn[first[batch[synced]] + place_of[synced]]
     return blocks, np.where(count[batch] == 1, blocks["enter_ns"], ordered)
+
+
+def _turns(window: Window, calls: Containing, enter_ns: Ints, count: Ints) -> tuple[Ints, Ints]:
+    """Of calls that synced as often as they have blocks (``count``), the row of their first turn,
+    -1: others; and of each turn, when it began: the sync before it was over, or, of a file system
+    that does not tell that, its own began."""
+    tid, begin, over = [], [], []
+    for point in SYNCS:
+        extra = ("enter_ns",) if point in WHOLE else ()
+        told = window.columns(point, "tid", "request_key", *extra)
+        own = np.flatnonzero(told["request_key"] == 0)
+        time = told["time_ns"][own]
+        tid.append(told["tid"][own])
+        begin.append(told["enter_ns"][own] if extra else time)
+        over.append(time if extra else np.full(len(own), -1))
+    thread, since, until = (np.concatenate(parts) for parts in (tid, begin, over))
+    call = calls.find(thread, since)
+    order = order_of(call, since)[np.count_nonzero(call < 0) :]
+    call, turn, until = call[order], since[order], until[order]
+    turn[1:] = np.where(until[:-1] >= 0, until[:-1], turn[1:])
+    new = changes(call)
+    turn[new] = enter_ns[call[new]]
+    times = np.bincount(call, minlength=len(count))
+    return np.where(times == count, np.cumsum(times) - times, -1), turn

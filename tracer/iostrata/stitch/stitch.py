@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from iostrata.columns import NEVER, AsOf, Ints, at
 from iostrata.stitch.audit import Audit, activities_of, audit
+from iostrata.stitch.batches import others_of_calls, submitted_until
 from iostrata.stitch.behind import Behind
 from iostrata.stitch.completing import Completing, completing
 from iostrata.stitch.endings import endings_of
@@ -28,7 +29,6 @@ from iostrata.stitch.handing import handers
 from iostrata.stitch.handovers import handovers, next_of, submitted
 from iostrata.stitch.inside import Inside
 from iostrata.stitch.kinds import Kinds, kinds_of
-from iostrata.stitch.links import submission_of, submissions_in
 from iostrata.stitch.osd import handed_of
 from iostrata.stitch.others import Others
 from iostrata.stitch.pages import PAGE_CACHE, awaited, read_at_once
@@ -118,6 +118,7 @@ def stitch(window: Window) -> Stitched:
     if len(for_log):
         caused = explained.ended[for_log] | ~kinds.ended(sleeps.rows(for_log))
         pushes(spans, sleeps, asleep.piece, for_log[~caused])
+    spans.extend(others_of_calls(spans.collect(), window, scene.owners.submitting, sleeps, number))
     handovers(spans, window, scene.owners, scene.pools, sleeps, scene.numbers)
     spans.extend(stages_of(window, disks.requests, spans))
     found = spans.collect()
@@ -221,14 +222,8 @@ def _calls(spans: SpanList, window: Window, syncs: Syncs) -> None:
     requests = np.flatnonzero(pieces.request_key != 0)
     if len(requests):
         # What the submitter itself did for the request before it was on its way.
-        begin = pieces.begin_ns[requests]
-        key, end = pieces.request_key[requests], pieces.end_ns[requests]
-        blocks = window.columns("aio_submit", "iocb_key", "enter_ns")
-        block = AsOf(blocks["iocb_key"], blocks["enter_ns"]).at_or_after(key, begin)
-        uring = submissions_in(window, "request_key")
-        for submitted, found in ((blocks, block), (uring, submission_of(window, key, begin))):
-            until = np.minimum(at(submitted["time_ns"], found), end)
-            spans.add(requests, "syscall", begin, until)
+        until = submitted_until(window, requests)
+        spans.add(requests, "syscall", pieces.begin_ns[requests], until)
 
 
 def _left_unseen(window: Window, floored: NDArray[np.bool_]) -> Ints:

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that submit several requests, which the submitter writes and syncs itself: each waits for
+the others, and is not on the CPU meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from iostrata.trace.layout import CALL_IO_URING_ENTER, WAKE_INTERRUPT
+from tests.stitch.test_truth import accounts, analysed, conserves
+from tests.synthetic import O_DSYNC, Request, World, device, submit
+
+DISK = device(8, 0)
+WRITER, OTHER = 100, 200
+FILE = {"inode": 12, "dev": DISK}
+A, B = 0x70, 0x80
+DISK_NS, QUEUED_NS, WAKING_NS, LATE_NS = 20_000, 500, 600, 1_400
+TOOK_NS = 1_000 + QUEUED_NS + DISK_NS + WAKING_NS + LATE_NS + 500
+"""A sync: with 1000 before its bio, and 500 behind its sleep, on the CPU."""
+
+
+def synced(world: World, begin: int, point: str = "xfs_file_fsync") -> int:
+    """By the submitter; until when."""
+    queued = begin + 1_000
+    submit(world, DISK, WRITER, queued, Request(queue=QUEUED_NS, scheduler=None, device=DISK_NS))
+    woken = queued + QUEUED_NS + DISK_NS + WAKING_NS
+    world.emit("sched_resume", woken + LATE_NS, WRITER, off_ns=queued + 200, wake_ns=woken,
+               waker_tid=0, state=2, subject_tid=WRITER, waker_context=WAKE_INTERRUPT)  # fmt: skip
+    end = begin + TOOK_NS
+    if point == "xfs_file_fsync":
+        world.emit(point, begin, WRITER, **FILE)
+    else:
+        world.emit(point, end, WRITER, enter_ns=begin, **FILE)
+    return end
+
+
+def told(world: World) -> list[dict[str, int]]:
+    breakdown = analysed(world)
+    conserves(breakdown)
+    return accounts(breakdown)[WRITER]
+
+
+def waits(times: int) -> dict[str, int]:
+    return {
+        "block.Q2D": times * QUEUED_NS, "device.data": times * DISK_NS,
+        "wakeup.interrupt": times * WAKING_NS, "wakeup.runqueue": times * LATE_NS,
+    }  # fmt: skip
+
+
+def on_cpu(held: dict[str, int]) -> int:
+    """Takes it out."""
+    return sum(held.pop(row, 0) for row in ("syscall", "fs", "wakeup.reap"))
+
+
+def submitted(world: World, time: int, key: int) -> None:
+    world.emit("io_uring_submit_req", time, WRITER, request_key=key, opcode=23, size_bytes=8192,
+               open_flags=O_DSYNC, **FILE)  # fmt: skip
+
+
+def complete(world: World, time: int, key: int) -> None:
+    world.emit("io_uring_complete", time, WRITER, request_key=key, opcode=23, size_bytes=8192,
+               result=8192, open_flags=O_DSYNC, **FILE)  # fmt: skip
+
+
+def test_what_is_submitted_behind_one_that_its_submitter_syncs() -> None:
+    """io_uring: the first one's is done when it comes to the second."""
+    world = World()
+    world.target(WRITER)
+    submitted(world, 2_000, A)
+    end = synced(world, 3_000)
+    complete(world, end + 500, A)
+    submitted(world, end + 1_000, B)
+    last = synced(world, end + 2_000)
+    complete(world, last + 500, B)
+    world.emit("syscall", last + 1_000, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER,
+               tgid=WRITER)  # fmt: skip
+    first, second = told(world)
+    assert on_cpu(second) == last + 1_000 - 1_000 - sum(waits(2).values())
+    assert second == waits(2)
+    # Who is to collect it has no CPU once more.
+    assert on_cpu(first) == last + 1_000 - 1_000 - sum(waits(1).values()) - LATE_NS
+    assert first == waits(1) | {"wakeup.runqueue": 2 * LATE_NS}
+
+
+def test_a_submitter_that_has_no_cpu_amid_its_call() -> None:
+    """At a request that nobody waits for: whatever comes behind it does."""
+    world = World()
+    world.target(WRITER)
+    world.emit("sched_resume", 60_000, WRITER, off_ns=2_000, wake_ns=0, waker_tid=0, state=0,
+               subject_tid=WRITER)  # fmt: skip
+    submitted(world, 61_000, B)
+    last = synced(world, 62_000)
+    complete(world, last + 500, B)
+    world.emit("syscall", last + 1_000, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER,
+               tgid=WRITER)  # fmt: skip
+    (held,) = told(world)
+    on_cpu(held)
+    assert held == waits(1) | {"wakeup.runqueue": 58_000 + LATE_NS}
+
+
+def of_libaio(world: World, enter: int, end: int) -> None:
+    """Two blocks of one call, whose results another one has."""
+    block = {"opcode": 1, "size_bytes": 8192, "open_flags": O_DSYNC, **FILE}
+    for order, key in enumerate((A, B)):
+        world.emit("aio_submit", end, WRITER, enter_ns=enter, iocb_key=key, order=order, **block)
+        world.emit("aio_complete", end + 2_000, WRITER, enter_ns=end + 1_000, iocb_key=key,
+                   result=8192, **FILE)  # fmt: skip
+
+
+@pytest.mark.parametrize("point", ["ext4_sync_file", "xfs_file_fsync"])
+def test_each_block_of_a_batch_waits_for_all_as_the_call_does(point: str) -> None:
+    world = World()
+    world.target(WRITER)
+    end = synced(world, synced(world, 2_000, point) + 2_000, point) + 1_000
+    of_libaio(world, 1_000, end)
+    every = told(world)
+    assert len(every) == 2
+    for held in every:
+        assert held["fs"] < TOOK_NS
+        assert on_cpu(held) == end + 2_000 - 1_000 - sum(waits(2).values())
+        assert held == waits(2)
+
+
+def test_a_batch_of_which_it_is_not_known_what_was_for_which() -> None:
+    """One sync and two blocks: asleep, it was at something; and it waited for a CPU."""
+    world = World()
+    world.target(WRITER)
+    world.emit("xfs_file_fsync", 900, OTHER, **FILE)
+    end = synced(world, 2_000) + 30_000
+    of_libaio(world, 1_000, end)
+    asleep, uncollected = QUEUED_NS - 200 + DISK_NS + WAKING_NS, 2_000
+    for held in told(world):
+        assert on_cpu(held) == end - 1_000 - asleep - LATE_NS
+        assert held == {"residual": asleep + uncollected, "wakeup.runqueue": LATE_NS}

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: calls that submit several requests in, what each waited for at the others out.
+
+What goes through the page cache is written and made durable by who submits it (libaio's, and XFS's
+of io_uring): whatever comes behind it in the same call waits for that, and with libaio whatever was
+done before, too, as the call returns behind all.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from iostrata.columns import NEVER, AsOf, Containing, Ints, at, overlapping
+from iostrata.stitch.links import submission_of, submissions_in
+from iostrata.stitch.owners import Submitting
+from iostrata.stitch.serving import Service, short_of_cpu
+from iostrata.stitch.spans import NO_SPANS, Edges, SpanList, Spans, follow
+from iostrata.stitch.wakeup import Sleeps
+from iostrata.stitch.window import Window
+
+
+def submitted_until(window: Window, requests: Ints) -> Ints:
+    """When each of some pieces was on its way as far as its submitter tells: io_uring's one by one,
+    those of a call of libaio's as that returns; -1: not told."""
+    pieces = window.pieces
+    begin, key = pieces.begin_ns[requests], pieces.request_key[requests]
+    blocks = window.columns("aio_submit", "iocb_key", "enter_ns")
+    block = AsOf(blocks["iocb_key"], blocks["enter_ns"]).at_or_after(key, begin)
+    uring = submissions_in(window, "request_key")
+    until = np.maximum(at(blocks["time_ns"], block),
+                       at(uring["time_ns"], submission_of(window, key, begin)))  # fmt: skip
+    return np.minimum(until, pieces.end_ns[requests])
+
+
+def others_of_calls(
+    spans: Spans, window: Window, submitting: Submitting, sleeps: Sleeps, first: int
+) -> Spans:
+    """Of pieces: what their submitters slept and waited for amid the call that submits them.
+
+    ``spans``: of pieces, as far as it is known; ``first``: the number of the first sleep.
+    """
+    waiting = _waiting(window, submitting)
+    row, sleep = overlapping(
+        waiting.tid, waiting.begin_ns, waiting.end_ns, sleeps.tid, sleeps.off_ns, sleeps.on_ns
+    )
+    if not len(row):
+        return NO_SPANS
+    found = SpanList()
+    begin = np.maximum(waiting.begin_ns[row], sleeps.off_ns[sleep])
+    until = np.minimum(waiting.end_ns[row], sleeps.runnable_ns[sleep])
+    found.add(waiting.owner[row], "blocked", begin, until)
+    found.extend(short_of_cpu(waiting, sleeps, first, "wakeup.runqueue"))
+    # Who slept was at one of them: what that one did meanwhile is what the others waited for.
+    own = submitting
+    at_work = Containing(own.tid, own.begin_ns, own.end_ns).find(sleeps.tid[sleep], begin)
+    known = np.flatnonzero(at_work >= 0)
+    row, at_work = np.unique(np.stack([row[known], at_work[known]]), axis=1)
+    begin = np.maximum(waiting.begin_ns[row], own.begin_ns[at_work])
+    until = np.minimum(waiting.end_ns[row], own.end_ns[at_work])
+    found.extend(follow(spans, Edges(own.piece[at_work], waiting.owner[row], begin, until)))
+    return found.collect()
+
+
+def _waiting(window: Window, submitting: Submitting) -> Service:
+    """When submitters were amid the calls that submit pieces and not at these: before they came to
+    each, and of libaio's behind that."""
+    pieces = window.pieces
+    requests = np.flatnonzero(pieces.request_key != 0)
+    until, begin = submitted_until(window, requests), pieces.begin_ns[requests]
+    reached, left = np.full(len(pieces), NEVER), np.full(len(pieces), NEVER)
+    reached[submitting.piece], left[submitting.piece] = submitting.begin_ns, submitting.end_ns
+    tid, reached, left = pieces.tid[requests], reached[requests], left[requests]
+    return Service(
+        np.concatenate([requests, requests]),
+        np.concatenate([tid, tid]),
+        np.concatenate([begin, np.minimum(left, until)]),
+        np.concatenate([np.minimum(reached, until), until]),
+    )
