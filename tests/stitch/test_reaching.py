@@ -227,3 +227,17 @@ def test_back_to_whom_a_call_let_go_that_is_told_from_the_loss_on(tmp_path: Path
     first, (begin, _) = reached(world, tmp_path)
     assert first == (60_000, 71_000)
     assert begin >= BEGIN - 2
+
+
+@pytest.mark.parametrize("point", ["syscall", "aio_submit", "aio_complete"])
+def test_not_to_whom_a_call_let_go_that_is_told_before_the_loss(point: str, tmp_path: Path) -> None:
+    """Those of libaio, too, which only their blocks tell of."""
+    world = losing()
+    world.target(101, time_ns=1)
+    resume(world, 100, 60_000, 70_000, 71_000, 101, context=WAKE_THREAD)
+    world.emit("syscall", 95_000, 100, enter_ns=55_000, tgid=100, dev=SDA, inode=7, call=CALL_FSYNC)
+    world.emit(point, 90_000, 101, enter_ns=65_000, dev=SDA, inode=7)
+    ((begin, _),) = reached(world, tmp_path)
+    assert begin >= BEGIN - 2
+    world.emit("aio_complete", 94_000, 101, enter_ns=0, dev=SDA, inode=7)
+    assert [begin for begin, _ in reached(world, tmp_path / "kernel")] == [begin]

@@ -232,8 +232,7 @@ def _of_calls(window: Window, lost: Union) -> Reach:
     It let them go before that, and was in no call that had ended by then, nor came to one.
     """
     kinds, sleeps = whole(window.trace).once(kinds_of), sleeps_of(window)
-    calls = window.columns("syscall", "tid", "enter_ns")
-    tid, enter, end = calls["tid"], calls["enter_ns"], calls["time_ns"]
+    tid, enter, end = _calls(window)
     within = Containing(tid, enter, end)
     rows = np.flatnonzero(sleeps.asleep & (sleeps.context == WAKE_THREAD) & (sleeps.waker > 0))
     rows = rows[one_of(kinds.of(sleeps.waker[rows], sleeps.wake_ns[rows]), CALLERS)]
@@ -247,6 +246,18 @@ def _of_calls(window: Window, lost: Union) -> Reach:
     off, by = sleeps.off_ns[rows], sleeps.tid[rows]
     waits = (within.find(by, off) >= 0) | ~one_of(kinds.of(by, off), CALLERS)
     return off[waits], sleeps.on_ns[rows[waits]]
+
+
+def _calls(window: Window) -> tuple[Ints, Ints, Ints]:
+    """Threads in calls, from when to when; libaio's are told with their blocks only. Another that
+    the kernel completes is in none."""
+    points = ("syscall", "aio_submit", "aio_complete")
+    told = [window.columns(point, "tid", "enter_ns") for point in points]
+    tid, enter, end = (
+        np.concatenate([one[name] for one in told]) for name in ("tid", "enter_ns", "time_ns")
+    )
+    some = slice(None) if enter.all() else enter > 0
+    return tid[some], enter[some], end[some]
 
 
 def _of_unnamed(window: Window, lost: Union, stacked: list[int]) -> Iterator[Reach]:
