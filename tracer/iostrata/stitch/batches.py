@@ -12,9 +12,9 @@ import numpy as np
 
 from iostrata.columns import NEVER, AsOf, Containing, Ints, at, overlapping
 from iostrata.stitch.links import submission_of, submissions_in
-from iostrata.stitch.owners import Submitting
 from iostrata.stitch.serving import Service, short_of_cpu
-from iostrata.stitch.spans import NO_SPANS, Edges, SpanList, Spans, follow
+from iostrata.stitch.spans import Edges, SpanList, follow
+from iostrata.stitch.submitting import Submitting
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window
 
@@ -33,9 +33,9 @@ def submitted_until(window: Window, requests: Ints) -> Ints:
 
 
 def others_of_calls(
-    spans: Spans, window: Window, submitting: Submitting, sleeps: Sleeps, first: int
-) -> Spans:
-    """Of pieces: what their submitters slept and waited for amid the call that submits them.
+    spans: SpanList, window: Window, submitting: Submitting, sleeps: Sleeps, first: int
+) -> None:
+    """Adds what submitters of pieces slept and waited for amid the calls that submit these.
 
     ``spans``: of pieces, as far as it is known; ``first``: the number of the first sleep.
     """
@@ -44,21 +44,20 @@ def others_of_calls(
         waiting.tid, waiting.begin_ns, waiting.end_ns, sleeps.tid, sleeps.off_ns, sleeps.on_ns
     )
     if not len(row):
-        return NO_SPANS
-    found = SpanList()
+        return
+    known = spans.collect()
     begin = np.maximum(waiting.begin_ns[row], sleeps.off_ns[sleep])
     until = np.minimum(waiting.end_ns[row], sleeps.runnable_ns[sleep])
-    found.add(waiting.owner[row], "blocked", begin, until)
-    found.extend(short_of_cpu(waiting, sleeps, first, "wakeup.runqueue"))
+    spans.add(waiting.owner[row], "blocked", begin, until)
+    spans.extend(short_of_cpu(waiting, sleeps, first, "wakeup.runqueue"))
     # Who slept was at one of them: what that one did meanwhile is what the others waited for.
     own = submitting
     at_work = Containing(own.tid, own.begin_ns, own.end_ns).find(sleeps.tid[sleep], begin)
-    known = np.flatnonzero(at_work >= 0)
-    row, at_work = np.unique(np.stack([row[known], at_work[known]]), axis=1)
+    some = np.flatnonzero(at_work >= 0)
+    row, at_work = np.unique(np.stack([row[some], at_work[some]]), axis=1)
     begin = np.maximum(waiting.begin_ns[row], own.begin_ns[at_work])
     until = np.minimum(waiting.end_ns[row], own.end_ns[at_work])
-    found.extend(follow(spans, Edges(own.piece[at_work], waiting.owner[row], begin, until)))
-    return found.collect()
+    spans.extend(follow(known, Edges(own.piece[at_work], waiting.owner[row], begin, until)))
 
 
 def _waiting(window: Window, submitting: Submitting) -> Service:
@@ -69,10 +68,11 @@ def _waiting(window: Window, submitting: Submitting) -> Service:
     until, begin = submitted_until(window, requests), pieces.begin_ns[requests]
     reached, left = np.full(len(pieces), NEVER), np.full(len(pieces), NEVER)
     reached[submitting.piece], left[submitting.piece] = submitting.begin_ns, submitting.end_ns
-    tid, reached, left = pieces.tid[requests], reached[requests], left[requests]
-    return Service(
-        np.concatenate([requests, requests]),
-        np.concatenate([tid, tid]),
-        np.concatenate([begin, np.minimum(left, until)]),
-        np.concatenate([np.minimum(reached, until), until]),
+    reached, left = reached[requests], left[requests]
+    since, until = (
+        np.concatenate(both)
+        for both in ((begin, np.minimum(left, until)), (np.minimum(reached, until), until))
     )
+    some = np.flatnonzero(until > since)
+    owner = np.concatenate([requests, requests])[some]
+    return Service(owner, pieces.tid[owner], since[some], until[some])

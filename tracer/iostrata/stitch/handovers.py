@@ -13,11 +13,12 @@ from iostrata.stitch.kinds import kinds_of
 from iostrata.stitch.links import submission_of, submissions_in
 from iostrata.stitch.occupied import Handed, followed
 from iostrata.stitch.opcodes import AIO_WRITES, URING_WRITES
-from iostrata.stitch.owners import Owners, Submitting, handed_over
+from iostrata.stitch.owners import Owners, handed_over
 from iostrata.stitch.pools import Pools
 from iostrata.stitch.runs import Runs
 from iostrata.stitch.serving import WORKER, Service, short_of_cpu
 from iostrata.stitch.spans import SpanList
+from iostrata.stitch.submitting import Submitting
 from iostrata.stitch.turns import Numbers
 from iostrata.stitch.wakeup import CAUSE, Sleeps, without_cpu
 from iostrata.stitch.window import Window, whole

@@ -118,7 +118,7 @@ def stitch(window: Window) -> Stitched:
     if len(for_log):
         caused = explained.ended[for_log] | ~kinds.ended(sleeps.rows(for_log))
         pushes(spans, sleeps, asleep.piece, for_log[~caused])
-    spans.extend(others_of_calls(spans.collect(), window, scene.owners.submitting, sleeps, number))
+    others_of_calls(spans, window, scene.owners.submitting, sleeps, number)
     handovers(spans, window, scene.owners, scene.pools, sleeps, scene.numbers)
     spans.extend(stages_of(window, disks.requests, spans))
     found = spans.collect()

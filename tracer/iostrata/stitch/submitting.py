@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: asynchronous requests in, when who submitted each was at it out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.columns import (
+    NEVER,
+    AsOf,
+    Containing,
+    Ints,
+    at,
+    changes,
+    one_of,
+    order_of,
+    ranges,
+)
+from iostrata.stitch.completions import completions
+from iostrata.stitch.kinds import kinds_of
+from iostrata.stitch.links import completed_last, submission_of, submissions_in
+from iostrata.stitch.opcodes import URING_CHANGES, URING_READS, URING_WRITES
+from iostrata.stitch.requests import reads_data
+from iostrata.stitch.syncs import SYNCS, WHOLE
+from iostrata.stitch.wakeup import sleeps_of
+from iostrata.stitch.window import Columns, Window, whole
+from iostrata.trace.layout import THREAD_WORKER
+
+
+@dataclass(frozen=True, eq=False)
+class Submitting:
+    """A submitter's time for each request, from when it came to it on: thread and piece.
+
+    ``whole``: it was done there, if it went through the page cache: nothing of it came later.
+    """
+
+    tid: Ints
+    begin_ns: Ints
+    end_ns: Ints
+    piece: Ints
+    whole: NDArray[np.bool_]
+
+
+def submitting_of(window: Window, requests: Ints) -> Submitting:
+    """Until it hands the request over, submits the next one, or returns from its call."""
+    if not len(requests):
+        return Submitting(requests, requests, requests, requests, requests > 0)
+    pieces = window.pieces
+    key, begin = pieces.request_key[requests], pieces.begin_ns[requests]
+    uring = submissions_in(window, "tid", "opcode")
+    blocks, start = _of_batches(window)
+    found = AsOf(blocks["iocb_key"], blocks["enter_ns"]).at_or_after(key, begin)
+    aio = at(start, np.where(at(blocks["enter_ns"], found) == begin, found, -1))
+    after = at(uring["time_ns"], submission_of(window, key, begin))
+    linked = np.flatnonzero((after >= 0) & (after < begin))
+    if len(linked):
+        # What a worker completed, that goes on with.
+        last = completed_last(window, pieces.tid[requests[linked]], begin[linked])
+        after[linked] = np.where(last == begin[linked], last, -1)
+    submitted = np.where(after >= 0, after, aio)
+    known = np.flatnonzero((submitted >= 0) & (submitted <= pieces.end_ns[requests]))
+    requests, begin = requests[known], submitted[known]
+    tid, end = pieces.tid[requests], pieces.end_ns[requests]
+    handed = window.columns("io_uring_queue_async_work", "tid")
+    # What it submits besides is another's, whether that is one of these pieces or not.
+    data = one_of(uring["opcode"], (*URING_WRITES, *URING_READS, *URING_CHANGES))
+    for other, time in (
+        (tid, begin),
+        (handed["tid"], handed["time_ns"]),
+        (uring["tid"][data], uring["time_ns"][data] - 1),
+        (blocks["tid"][start >= 0], start[start >= 0] - 1),
+    ):
+        following = at(time, AsOf(other, time).at_or_after(tid, begin + 1))
+        end = np.minimum(end, np.where(following >= 0, following, NEVER))
+    calls = window.columns("syscall", "tid", "enter_ns")
+    inside = Containing(calls["tid"], calls["enter_ns"], calls["time_ns"]).find(tid, begin)
+    # None of a thread of the kernel (SQPOLL), nor of what an older recording was told of.
+    end = np.minimum(end, np.where(inside >= 0, at(calls["time_ns"], inside), NEVER))
+    # io_submit's is told with its blocks only.
+    returned = np.where(after[known] < 0, at(blocks["time_ns"], found[known]), NEVER)
+    end = np.minimum(end, np.maximum(returned, begin))
+    end = _polling(window, tid, begin, end)
+    whole = (after[known] < 0) & (end > begin)
+    if window.reads is not None:
+        direct, of_aio = window.reads.direct[requests], whole
+        # It has nothing to do behind its bios; the submitter may wait in that call for others'.
+        # A write may have: one that makes its file longer is synchronised by who submits it.
+        bios = window.columns("block_bio_queue", "tid")
+        last = at(bios["time_ns"], AsOf(bios["tid"], bios["time_ns"]).at_or_before(tid, end))
+        returned = np.where(inside >= 0, at(calls["time_ns"], inside), NEVER)
+        went_on = np.where(direct | (end < returned), end, begin)
+        left = np.where(last >= begin, last, went_on)
+        done = _done_at_once(window, pieces.request_key[requests], tid, begin)
+        at_once = ~direct & (done >= 0) & (done <= returned)
+        # What libaio reads through the page cache, its call waits for; io_uring's waits for none.
+        end = np.where(of_aio & ~direct, end, np.where(at_once, np.minimum(end, done), left))
+        whole = at_once | of_aio
+    return Submitting(tid, begin, end, requests, whole)
+
+
+def _polling(window: Window, tid: Ints, begin_ns: Ints, end_ns: Ints) -> Ints:
+    """Until when submitters were at requests, where that is ``end_ns`` at the latest: the kernel's
+    own thread (SQPOLL) waits for none, and looks for more behind it. Of what it did nothing else
+    for, and slept for no disk, nobody knows when it went on."""
+    polls = whole(window.trace).once(kinds_of).of(tid, begin_ns) == THREAD_WORKER
+    if not polls.any():
+        return end_ns
+    points = ("block_bio_queue", "io_uring_queue_async_work", *SYNCS)
+    told = [window.columns(point, "tid") for point in points]
+    sleeps = sleeps_of(window)
+    inside = np.flatnonzero(sleeps.asleep & ~sleeps.interruptible)
+    told.append({"tid": sleeps.tid[inside], "time_ns": sleeps.on_ns[inside]})
+    by, time = (np.concatenate([one[name] for one in told]) for name in ("tid", "time_ns"))
+    last = at(time, AsOf(by, time).at_or_before(tid, end_ns))
+    return np.where(polls, np.maximum(last, begin_ns), end_ns)
+
+
+def _done_at_once(window: Window, key: Ints, tid: Ints, begin_ns: Ints) -> Ints:
+    """When requests of io_uring were complete, -1: not before their submitter slept."""
+    completed = completions(window, "request_key", "tid")
+    found = AsOf(completed["request_key"], completed["time_ns"]).at_or_after(key, begin_ns)
+    done = np.where(at(completed["tid"], found) == tid, at(completed["time_ns"], found), -1)
+    resumes = window.columns("sched_resume", "subject_tid", "off_ns", "wake_ns")
+    slept = np.flatnonzero(resumes["wake_ns"] > 0)
+    off = AsOf(resumes["subject_tid"][slept], resumes["off_ns"][slept])
+    off_ns = at(resumes["off_ns"][slept], off.at_or_after(tid, begin_ns))
+    return np.where((off_ns >= 0) & (off_ns < done), -1, done)
+
+
+def _of_batches(window: Window) -> tuple[Columns, Ints]:
+    """The control blocks, and when io_submit came to each; -1 where nothing tells.
+
+    A call that submits one block is that block's from its entry on. In a batch only order ties
+    them to what the call did. If it synced as often as there are blocks, it came to the n-th as it
+    had synced the one before; or else where the n-th bio begins, if there are as many of these.
+    """
+    blocks = window.columns("aio_submit", "tid", "enter_ns", "iocb_key", "order")
+    by_call = order_of(blocks["tid"], blocks["enter_ns"])
+    tid, enter = blocks["tid"][by_call], blocks["enter_ns"][by_call]
+    new = changes(tid) | changes(enter)
+    batch = np.empty(len(tid), np.int64)
+    batch[by_call] = np.cumsum(new) - 1
+    tid, enter = tid[new], enter[new]
+    count = np.bincount(batch, minlength=len(tid))
+    # Its place among those that are recorded: a call may have others.
+    place_of = np.empty(len(batch), np.int64)
+    place_of[order_of(batch, blocks["order"])] = ranges(count)
+    # Of what reads there are blocks where its bios count, too.
+    reads = bool(window.trace.env.get("reads"))
+    until = np.zeros(len(tid), np.int64)
+    until[batch] = blocks["time_ns"]
+    bios = window.columns("block_bio_queue", "tid", "size_bytes", "flags")
+    calls = Containing(tid, enter, until)
+    call = calls.find(bios["tid"], bios["time_ns"])
+    counts = (bios["size_bytes"] > 0) & (reads | ~reads_data(bios["flags"]))
+    data = np.flatnonzero((call >= 0) & counts)
+    data = data[order_of(call[data])]
+    carried = np.bincount(call[data], minlength=len(tid))
+    first = np.cumsum(carried) - carried
+    place = np.minimum(first[batch] + place_of, max(len(data) - 1, 0))
+    ordered = at(bios["time_ns"], at(data, place))
+    ordered = np.where(carried[batch] == count[batch], ordered, -1)
+    first, turn = _turns(window, calls, enter, count)
+    synced = first[batch] >= 0
+    ordered[synced] = turn[first[batch[synced]] + place_of[synced]]
+    return blocks, np.where(count[batch] == 1, blocks["enter_ns"], ordered)
+
+
+def _turns(window: Window, calls: Containing, enter_ns: Ints, count: Ints) -> tuple[Ints, Ints]:
+    """Of calls that synced as often as they have blocks (``count``), the row of their first turn,
+    -1: others; and of each turn, when it began: the sync before it was over, or, of a file system
+    that does not tell that, its own began."""
+    tid, begin, over = [], [], []
+    for point in SYNCS:
+        extra = ("enter_ns",) if point in WHOLE else ()
+        told = window.columns(point, "tid", "request_key", *extra)
+        own = np.flatnonzero(told["request_key"] == 0)
+        time = told["time_ns"][own]
+        tid.append(told["tid"][own])
+        begin.append(told["enter_ns"][own] if extra else time)
+        over.append(time if extra else np.full(len(own), -1))
+    thread, since, until = (np.concatenate(parts) for parts in (tid, begin, over))
+    call = calls.find(thread, since)
+    order = order_of(call, since)[np.count_nonzero(call < 0) :]
+    call, turn, until = call[order], since[order], until[order]
+    turn[1:] = np.where(until[:-1] >= 0, until[:-1], turn[1:])
+    new = changes(call)
+    turn[new] = enter_ns[call[new]]
+    times = np.bincount(call, minlength=len(count))
+    return np.where(times == count, np.cumsum(times) - times, -1), turn
