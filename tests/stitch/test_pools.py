@@ -100,6 +100,34 @@ def test_who_is_let_go_by_who_has_no_cpu_waits_for_that() -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 25_000])
+def test_what_the_kernel_s_thread_is_to_let_go_waits_for_that(kept: int) -> None:
+    """The process made the thread that submits for it (SQPOLL), which is no worker of its. Asked
+    for a second worker at 7100, that is preempted until 50000, or a quota keeps it."""
+    world, process = worlds(), WRITER - 1
+    world.emit("thread", 1, process, tgid=process, subject_tid=WRITER, kind=THREAD_WORKER,
+               comm=b"iou-sqp-99")  # fmt: skip
+    world.emit("thread", 1, WRITER, tgid=process, subject_tid=SECOND, kind=THREAD_WORKER,
+               comm=b"iou-wrk-100")  # fmt: skip
+    for key, enter in ((0x70, 1_000), (0x80, 3_000)):
+        handed_over(world, key, enter, opcode=23, open_flags=O_DSYNC)
+    resumes(world, WORKER, 500, 3_500, 4_000, WRITER, INTERRUPTIBLE)
+    works(world, WORKER, 0x70, 6_000, 7_100)
+    world.emit("sched_resume", 50_000, WRITER, off_ns=6_500, wake_ns=0, state=0, subject_tid=WRITER)
+    if kept:
+        throttled(world, WRITER, 6_500, 50_000, kept)
+    resumes(world, SECOND, 400, 50_200, 51_200, WRITER, INTERRUPTIBLE)
+    works(world, SECOND, 0x80, 52_200, 52_300)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    found = accounts(breakdown)[WRITER][1]
+    # From 7100 to 50000, 1000 for the second worker's own, and 1400 behind the disk.
+    quota = 6_500 + kept - 7_100 if kept else 0
+    assert found["wakeup.runqueue"] == 42_900 + 1_000 + 1_400 - quota
+    assert found.get("throttle.cpu", 0) == quota
+    assert found["wakeup.worker"] == 2_100 + 200
+
+
+@pytest.mark.parametrize("kept", [0, 25_000])
 def test_no_other_is_let_go_while_one_is_kept_in_the_midst_of_something(kept: int) -> None:
     """The first one's worker is preempted from 9000 to 40000, or a quota keeps it, before it sleeps
     for the disk. It has the second one taken then, at 43000."""

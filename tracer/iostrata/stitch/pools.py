@@ -202,7 +202,9 @@ def _whose(window: Window) -> tuple[Ints, Ints]:
     # One of its own: what is read here nobody needs again.
     window = Window(window.trace, NO_PIECES, NO_COMMITS, window.begin_ns, window.end_ns)
     told = window.columns("thread", "tid", "subject_tid")
-    made = np.flatnonzero(told["tid"] != told["subject_tid"])
+    # The thread that submits for a process (SQPOLL) has a pool of its own, whoever made it.
+    by_another = told["tid"] != told["subject_tid"]
+    made = np.flatnonzero(by_another & one_of(told["subject_tid"], workers_of(window)))
     said = window.columns("io_uring_work", "tid", "request_key")
     # What one was at, or had been at before it went idle.
     some = np.flatnonzero(said["request_key"] != 0)
