@@ -137,6 +137,9 @@ struct thread {
 
 	/* since when it is stopped on its way back to user space, 0: it is not */
 	unsigned long long stopped_ns;
+
+	unsigned int migrations; /* how often it had been moved when it could run last */
+	unsigned int migrations_pad;
 } __attribute__((aligned(64)));
 
 /* So many runs are remembered of each CPU; what a thread waited for before is not known. */

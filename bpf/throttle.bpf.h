@@ -30,6 +30,7 @@ struct cfs_bandwidth {
 
 struct task_group {
 	struct cgroup_subsys_state css;
+	struct cfs_rq **cfs_rq; /* one a CPU */
 	struct task_group *parent;
 	struct cfs_bandwidth cfs_bandwidth;
 };
@@ -54,6 +55,11 @@ struct cfs_rq___before {
 
 struct sched_entity {
 	struct cfs_rq *cfs_rq;
+	__u64 nr_migrations;
+};
+
+struct sched_info {
+	unsigned long long last_queued; /* when it was put into the queue that it waits in */
 };
 
 struct hrtimer {
@@ -69,6 +75,8 @@ struct task_struct___entity {
 	int prio; /* of SCHED_DEADLINE below 0, of threads that quotas are for MAX_RT_PRIO and more */
 	struct sched_entity se;
 	struct sched_dl_entity dl;
+	struct sched_info sched_info;
+	struct task_group *sched_task_group;
 };
 
 #pragma clang attribute pop
@@ -108,26 +116,51 @@ static __always_inline struct cfs_rq *throttled_queue(struct task_struct *task)
 	return entity->se.cfs_rq;
 }
 
-/* ns for which a queue has been throttled so far, until now. */
+#define OF_OWN_CPU(pointer, member) ((pointer)->member)
+
+/* ns for which a queue has been throttled so far, until now; READ: how a field of it is read. */
+#define THROTTLED_NS(queue, READ)                                                                  \
+	({                                                                                         \
+		struct cfs_rq___before *before = (void *)(queue);                                  \
+		struct rq *rq = READ(queue, rq);                                                   \
+		__u64 so_far = 0, since;                                                           \
+                                                                                                   \
+		if (bpf_core_field_exists((queue)->throttled_clock_self_time)) {                   \
+			so_far = READ(queue, throttled_clock_self_time);                           \
+			since = READ(queue, throttled_clock_self);                                 \
+			so_far += since ? READ(rq, clock) - since : 0;                             \
+		} else if (bpf_core_field_exists((queue)->throttled_clock_pelt_time)) {            \
+			so_far = READ(queue, throttled_clock_pelt_time);                           \
+			if (READ(queue, throttle_count))                                           \
+				so_far += READ(rq, clock_pelt) - READ(rq, lost_idle_time) -        \
+					  READ(queue, throttled_clock_pelt);                       \
+		} else if (bpf_core_field_exists(before->throttled_clock_task_time)) {             \
+			so_far = READ(before, throttled_clock_task_time);                          \
+			if (READ(queue, throttle_count))                                           \
+				so_far +=                                                          \
+					READ(rq, clock_task) - READ(before, throttled_clock_task); \
+		}                                                                                  \
+		so_far;                                                                            \
+	})
+
+/* Of the queue of this CPU, or of one that is locked. */
 static __always_inline __u64 throttled_ns(struct cfs_rq *queue)
 {
-	struct cfs_rq___before *before = (void *)queue;
-	__u64 since;
+	return THROTTLED_NS(queue, OF_OWN_CPU);
+}
 
-	if (bpf_core_field_exists(queue->throttled_clock_self_time)) {
-		since = queue->throttled_clock_self;
-		return queue->throttled_clock_self_time + (since ? queue->rq->clock - since : 0);
-	}
-	if (bpf_core_field_exists(queue->throttled_clock_pelt_time)) {
-		since = queue->throttle_count ? queue->rq->clock_pelt - queue->rq->lost_idle_time -
-							queue->throttled_clock_pelt
-					      : 0;
-		return queue->throttled_clock_pelt_time + since;
-	}
-	if (!bpf_core_field_exists(before->throttled_clock_task_time))
-		return 0;
-	since = queue->throttle_count ? queue->rq->clock_task - before->throttled_clock_task : 0;
-	return before->throttled_clock_task_time + since;
+/* Of any queue.  Seldom. */
+static __noinline __u64 throttled_elsewhere_ns(__u64 queue_key)
+{
+	struct cfs_rq *queue = (void *)queue_key;
+
+	return queue ? THROTTLED_NS(queue, PEEK) : 0;
+}
+
+/* How often a task was put into another CPU's queue. */
+static __always_inline __u32 migrations(struct task_struct *task)
+{
+	return ((struct task_struct___entity *)task)->se.nr_migrations;
 }
 
 /* From now on the thread can run, but for a limit. */
@@ -142,6 +175,7 @@ static __always_inline void throttle_begin(struct thread *thread, struct task_st
 	}
 	thread->queue_key = (__u64)queue;
 	thread->throttled_ns = queue ? throttled_ns(queue) : 0;
+	thread->migrations = migrations(task);
 }
 
 /* The number of the group with a quota that a task of a queue is in, or is nearest below; 0: not
@@ -160,20 +194,82 @@ static __always_inline __u64 own_kept_ns(const struct thread *thread, struct tas
 	return (until_ns < now_ns ? until_ns : now_ns) - since_ns;
 }
 
-/* It runs again: for how long a limit kept it, 0: none did; what it was moved to is not compared. */
+/* Who was moved once while it could run: for how long a limit kept it before, at least.  That other
+ * queue may have been throttled again since, but for no longer than the task has been in this one. */
+static __noinline __u64 kept_before_ns(const struct thread *thread, struct task_struct *task,
+				       __u64 waited_ns)
+{
+	struct task_struct___entity *entity = (void *)task;
+	struct cfs_rq *queue = throttled_queue(task), *before = (void *)thread->queue_key;
+	__u64 since, here_ns;
+	__s64 kept_ns, most_ns;
+
+	if (!queue || !before || !bpf_core_field_exists(entity->sched_info.last_queued) ||
+	    PEEK(before, tg) != queue->tg)
+		return 0;
+	since = entity->sched_info.last_queued;
+	here_ns = queue->rq->clock - since;
+	if (!since || here_ns >= waited_ns)
+		return 0;
+	kept_ns = throttled_elsewhere_ns(thread->queue_key) - thread->throttled_ns - here_ns;
+	if (kept_ns <= 0)
+		return 0;
+	most_ns = waited_ns - here_ns;
+	return kept_ns < most_ns ? kept_ns : most_ns;
+}
+
+/* It runs again, or is moved: for how long a limit has kept it, 0: none did, or it is not known, as
+ * of who was let go and put into another queue then. */
 static __always_inline __u64 throttle_kept_ns(const struct thread *thread, struct task_struct *task,
 					      __u64 since_ns, __u64 now_ns)
 {
 	struct cfs_rq *queue;
+	__u32 moved;
 	__s64 kept_ns;
 
 	if (unlikely(thread->queue_key == OWN_RUNTIME))
 		return own_kept_ns(thread, task, since_ns, now_ns);
+	moved = migrations(task) - thread->migrations;
+	if (unlikely(moved))
+		return moved == 1 && !thread->off_state
+			       ? kept_before_ns(thread, task, now_ns - since_ns)
+			       : 0;
 	queue = throttled_queue(task);
 	if (!queue || thread->queue_key != (__u64)queue)
 		return 0;
 	kept_ns = throttled_ns(queue) - thread->throttled_ns;
 	return kept_ns > 0 ? kept_ns : 0;
+}
+
+/* The queue of a task's group on a CPU. */
+static __always_inline struct cfs_rq *queue_on(struct task_struct *task, __u32 cpu)
+{
+	struct task_struct___entity *entity = (void *)task;
+	struct cfs_rq **queues, *queue = NULL;
+	struct task_group *group;
+
+	if (!bpf_core_field_exists(entity->sched_task_group) ||
+	    !bpf_core_field_exists(struct task_group, cfs_rq))
+		return NULL;
+	group = entity->sched_task_group;
+	queues = PEEK(group, cfs_rq);
+	bpf_core_read(&queue, sizeof(queue), queues + cpu);
+	return queue;
+}
+
+/* Who could run is put into another CPU's queue: from now on that one's account counts, beside what
+ * others have kept it for.  Its count of migrations grows behind this. */
+static __always_inline void throttle_moved(struct thread *thread, struct task_struct *task,
+					   __u32 cpu, __u64 since_ns, __u64 now_ns)
+{
+	__u64 kept_ns;
+
+	if (thread->queue_key == OWN_RUNTIME || !throttled_queue(task))
+		return;
+	kept_ns = throttle_kept_ns(thread, task, since_ns, now_ns);
+	thread->queue_key = (__u64)queue_on(task, cpu);
+	thread->throttled_ns = throttled_elsewhere_ns(thread->queue_key) - kept_ns;
+	thread->migrations = migrations(task) + 1;
 }
 
 /* Seldom: out of the way of what is not limited. */

@@ -289,10 +289,11 @@ int wakeup_migrate(__u64 *ctx)
 	since_ns = runnable_since(thread);
 	if (!since_ns)
 		return 0;
+	now_ns = bpf_ktime_get_ns();
+	throttle_moved(thread, task, ctx[1], since_ns, now_ns);
 	if (since_ns < thread->moved_ns)
 		since_ns = thread->moved_ns;
 	cpu = task_cpu(task);
-	now_ns = bpf_ktime_get_ns();
 	runs_tell(cpu, since_ns, now_ns, 0);
 	thread->moved_ns = now_ns;
 	e = emit_reserve_at(POINT_sched_moved, now_ns);

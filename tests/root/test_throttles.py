@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ import pytest
 from iostrata.analysis import analyse
 from iostrata.analysis.prepared import prepare
 from iostrata.analysis.stopped import Stop, stops_of
-from iostrata.columns import Union, columns_of
+from iostrata.columns import Union, columns_of, distinct, one_of, order_of, pair_key
 from iostrata.recording import open_recording
 from tests.root.conftest import iostrata, remove_group
 from tests.root.test_record import good, unseen_ns
@@ -28,6 +30,8 @@ GROUPS = Path("/sys/fs/cgroup")
 WRITES = 12
 # So few that a busy machine is no matter: what else a write takes is time that it need not wait.
 PER_SECOND = 4
+LONG_NS = 50_000_000
+"""Longer than a busy machine's others keep somebody from a CPU, mostly."""
 
 # What was written before is written again, past the cache: a request each, and maybe a flush.
 WRITER = """
@@ -202,3 +206,62 @@ def test_what_a_quota_takes_of_workers_is_of_what_waits_for_them(
     quota = rows.get("throttle.cpu", nothing)
     assert (quota <= most_ns).all()
     assert rows.get("wakeup.worker", nothing).sum() <= 0.1 * most_ns.sum()
+
+
+@contextlib.contextmanager
+def moving(group: Path, every_s: float) -> Iterator[None]:
+    """All that is in a group is now on one CPU, now on another."""
+    cpus, over = sorted(os.sched_getaffinity(0)), threading.Event()
+    file = group / ("tasks" if (group / "tasks").exists() else "cgroup.threads")
+
+    def move() -> None:
+        turn = 0
+        while not over.wait(every_s):
+            turn += 1
+            for tid in map(int, file.read_text().split()):
+                # It may be gone, or the kernel may keep it where it is.
+                with contextlib.suppress(OSError):
+                    os.sched_setaffinity(tid, {cpus[turn % len(cpus)]})
+
+    mover = threading.Thread(target=move)
+    mover.start()
+    try:
+        yield
+    finally:
+        over.set()
+        mover.join()
+
+
+@pytest.mark.parametrize("who", [(), ("--who",)])
+def test_what_a_quota_takes_of_who_goes_on_at_another_cpu(
+    who: tuple[str, ...], disk: Path, short_of_cpu: Path, requests: Path
+) -> None:
+    """A thread that looks for requests all the while (SQPOLL) has a twentieth of a CPU: what it
+    waits longer for than a busy machine's others have theirs is the quota's, wherever it goes on.
+    Without ``--who``, that is what it is known for at least."""
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("there is one CPU")
+    directory = disk / "recording"
+    join = f'echo $$ > {short_of_cpu}/cgroup.procs; exec "$@"'
+    command = ("sh", "-c", join, "sh", str(requests), str(disk / "file"), "polled-direct", "20")
+    # Less often than a period, so that mostly no wait has two.
+    with moving(short_of_cpu, 0.13):
+        done = iostrata("record", "--quiet", *who, "-o", str(directory), "--", *command)
+    good(done.returncode, done.stderr)
+    recording = open_recording(directory)
+    (trace,) = map(recording.trace, recording.machines)
+    ran = columns_of(trace.points["sched_resume"], "subject_tid", "off_ns", "wake_ns", "cpu")
+    told = columns_of(trace.points["sched_throttled"], "subject_tid", "throttled_ns")
+    limited = one_of(ran["subject_tid"], distinct(told["subject_tid"]))
+    rows = np.flatnonzero(limited & (ran["wake_ns"] == 0))
+    rows = rows[order_of(ran["subject_tid"][rows])]
+    tid, cpu, on_ns = (ran[name][rows] for name in ("subject_tid", "cpu", "time_ns"))
+    waited_ns = on_ns - ran["off_ns"][rows]
+    moved = np.append(False, (tid[1:] == tid[:-1]) & (cpu[1:] != cpu[:-1]))
+    moved &= waited_ns > LONG_NS
+    if not moved.any():
+        pytest.skip("the quota kept nobody that went on at another CPU")
+    of_wait = one_of(pair_key(told["time_ns"], told["subject_tid"]), pair_key(on_ns, tid)[moved])
+    kept_ns = int(told["throttled_ns"][of_wait].sum())
+    assert kept_ns >= 0.5 * waited_ns[moved].sum()
+    assert kept_ns <= waited_ns[moved].sum()
