@@ -99,13 +99,12 @@ def test_what_a_limit_of_writes_takes(disk: Path, limited: Path) -> None:
     assert not [row for row in free["layers"] if row["layer"].startswith("throttle")]
 
 
-@pytest.mark.parametrize(("mode", "share"), [("direct", 0.95), ("polled-direct", 0.85)])
+@pytest.mark.parametrize("mode", ["direct", "polled-direct"])
 def test_what_a_limit_takes_of_requests_that_nobody_sleeps_for(
-    mode: str, share: float, disk: Path, limited: Path, requests: Path
+    mode: str, disk: Path, limited: Path, requests: Path
 ) -> None:
     """Four at once, by io_uring: each waits its turn, and is collected with the last of all. A
-    thread of the kernel's (SQPOLL) may submit them, and look for more meanwhile: of these one in
-    twelve may seem to wait for a worker, which does not say that it had run it."""
+    thread of the kernel's (SQPOLL) may submit them, and look for more meanwhile."""
     file = disk / "requests"
     with file.open("wb") as made:
         made.write(bytes(4 * 8192))
@@ -119,7 +118,7 @@ def test_what_a_limit_takes_of_requests_that_nobody_sleeps_for(
     assert rows["throttle.io"] >= 0.9e9 / PER_SECOND, rows
     let_go = sum(rows.get(row, 0) for row in ("wakeup.reap", "wakeup.runqueue"))
     let_go += sum(ns for row, ns in rows.items() if row.startswith(("block.", "device.")))
-    assert rows["throttle.io"] >= share * (document["total_ns"]["mean"] - let_go), rows
+    assert rows["throttle.io"] >= 0.95 * (document["total_ns"]["mean"] - let_go), rows
 
 
 # Each says how long its writes took by its own clock.

@@ -180,3 +180,31 @@ def test_what_a_cpu_s_pool_is_to_do_waits_for_who_is_kept_there(pool: str) -> No
     waited = 90_000 - 23_000 if pool == "1" else 0
     assert found["wakeup.runqueue"] == waited + 2_000
     assert found["wakeup.worker"] == 93_500 - 23_000 - waited - 2_000
+
+
+def test_who_is_not_let_go_waits_for_what_another_sleeps_for() -> None:
+    """The first one's worker falls asleep at 5100, for the disk until 25600, and nobody lets the
+    second one go for what was handed over at 5000: that was awake then, but had looked before. The
+    writer does when the first one falls asleep again, at 28000, behind what it had to do."""
+    world = worlds()
+    world.emit("thread", 1, WRITER, tgid=WRITER, subject_tid=SECOND, kind=THREAD_WORKER,
+               comm=b"iou-wrk-100")  # fmt: skip
+    for key, enter in ((0x70, 1_000), (0x80, 3_000)):
+        handed_over(world, key, enter, opcode=23, open_flags=O_DSYNC)
+    resumes(world, WORKER, 500, 3_500, 4_000, WRITER, INTERRUPTIBLE)
+    world.emit("io_uring_work", 4_500, WORKER, request_key=0x70)
+    submit(world, DISK, WORKER, 4_500, Request(queue=500, scheduler=None, device=20_000))
+    resumes(world, WORKER, 5_100, 25_100, 26_000, 0, UNINTERRUPTIBLE)
+    resumes(world, WORKER, 28_000, 70_000, 70_000, 0, UNINTERRUPTIBLE)
+    world.emit("io_uring_complete", 71_000, WORKER, request_key=0x70, result=8192, **WRITE)
+    resumes(world, SECOND, 5_050, 28_200, 29_200, WRITER, INTERRUPTIBLE)
+    works(world, SECOND, 0x80, 30_200, 30_300)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    found = accounts(breakdown)[WRITER][1]
+    # The first one sleeps from 5100 on, is let go 100 after the disk's end, and runs 900 later, for
+    # 2000. The second one has a CPU 1000 after it was let go, and 1400 after its own disk.
+    assert found["device.data"] == (25_000 - 5_100) + 20_000
+    assert found["wakeup.interrupt"] == 100 + 100
+    assert found["wakeup.runqueue"] == 900 + 1_000 + 1_400
+    assert found["wakeup.worker"] == 100 + 2_000 + 200

@@ -88,6 +88,14 @@ def handovers(
     handed_over = Handed(piece, tid, since, begin)
     through, (waiting, free, taken) = followed(handed_over, runnable, runs, sleeps, collected)
     spans.extend(through)
+    # Who let it go only as it fell asleep again was waited for, too.
+    asker, asked_since, asked_ns = pools.had_let_go(tid, begin)
+    asked_since = np.maximum(since, asked_since)
+    late = np.flatnonzero((asker >= 0) & (asked_ns > asked_since))
+    before_it = Handed(piece[late], asker[late], asked_since[late], asked_ns[late])
+    through, (row, *between) = followed(before_it, asked_ns[late], runs, sleeps, collected)
+    spans.extend(through)
+    asking = Service(before_it.piece[row], before_it.tid[row], *between)
     # Behind a sleep of its it was at work: it had or wanted a CPU.
     at_work = np.where(free > since[waiting], tid[waiting] + numbers.thread, -1)
     spans.add(piece[waiting], "wakeup.worker", free, taken, at_work)
@@ -97,6 +105,7 @@ def handovers(
     for waits in (
         Service(piece[waiting], tid[waiting], free, taken),
         Service(piece, tid, runnable, begin),
+        asking,
         let_go_for_it(last, sleeps, threads),
         ahead_of_it(last, sleeps, threads),
         pools.short_of(last),

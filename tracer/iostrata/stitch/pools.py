@@ -144,18 +144,48 @@ class Pools:
         the last one before. Where they had handed something over since they ran again, it was for
         that.
         """
+        thread, since_ns, asker = self._askers
+        before = self._every.resumed.at_or_before(thread, since_ns)
+        asked = self._handed_last(thread, since_ns) < at(self._every.on_ns, before)
+        rows = np.flatnonzero(asked & (asker >= 0))
+        asked_ns = self._sleeps.off_ns[asker[rows]]
+        return Service(thread[rows], thread[rows], asked_ns, since_ns[rows])
+
+    def had_let_go(self, tid: Ints, begin_ns: Ints) -> tuple[Ints, Ints, Ints]:
+        """By which worker's falling asleep those were let go that began with something at some
+        times, -1: not known; since when nobody else had been, and until when it did not do so.
+
+        One that has nobody let go, as an idle one seems to be let go already (it is awake, but had
+        looked before: io_acct_activate_free_worker, io_uring/io-wq.c), leaves what is there to the
+        next that falls asleep, or is through.
+        """
+        thread, let_go_ns, asker = self._askers
+        free = self._free
+        last = AsOf(self._sleeps.tid[free], self._sleeps.on_ns[free]).at_or_before(tid, begin_ns)
+        asker = np.where(last >= 0, at(asker, last), -1)
+        thread, at_ns = at(thread, last), at(let_go_ns, last)
+        others = AsOf(self._askers[0], let_go_ns)
+        since_ns = at(let_go_ns, others.at_or_before(thread, at_ns - 1))
+        asked_ns = at(self._sleeps.off_ns, asker)
+        # What is handed over has somebody let go as well.
+        known = (asker >= 0) & (self._handed_last(thread, at_ns) < asked_ns)
+        return np.where(known, at(self._sleeps.tid, asker), -1), since_ns, asked_ns
+
+    def _handed_last(self, thread: Ints, time_ns: Ints) -> Ints:
+        return at(self._handed_ns, self._handed.at_or_before(thread, time_ns))
+
+    @cached_property
+    def _askers(self) -> tuple[Ints, Ints, Ints]:
+        """Of each that is free: whose it is, when it was let go, and, if that thread did, which of
+        its others (sleep, -1: none) had fallen asleep last before, at something."""
         free = self._sleeps.rows(self._free)
         thread, since_ns = self._thread_of(free.tid), free.runnable_ns
-        before = self._every.resumed.at_or_before(thread, since_ns)
-        handed = at(self._handed_ns, self._handed.at_or_before(thread, since_ns))
         made = (changes(self._sleeps.tid) & ~self._sleeps.asleep)[self._free]
-        asked = (thread >= 0) & (made | (free.asleep & (free.waker == thread)))
-        asked &= handed < at(self._every.on_ns, before)
+        by_it = (thread >= 0) & (made | (free.asleep & (free.waker == thread)))
         at_one = np.flatnonzero(self._sleeps.asleep & self._at_one)
         off_ns, of = self._sleeps.off_ns[at_one], self._thread_of(self._sleeps.tid[at_one])
         last = AsOf(of, off_ns).at_or_before(thread, since_ns)
-        rows = np.flatnonzero(asked & (last >= 0))
-        return Service(thread[rows], thread[rows], off_ns[last[rows]], since_ns[rows])
+        return thread, since_ns, np.where(by_it & (last >= 0), at(at_one, last), -1)
 
     def _union(self, thread: int) -> Union:
         """When any of a thread's workers had something to do, or may have."""
