@@ -8,6 +8,7 @@ import numpy as np
 from iostrata.columns import AsOf, Containing, Ints, at, one_of, overlapping
 from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios
+from iostrata.stitch.halted import halted
 from iostrata.stitch.handing import ahead_of_it, let_go_for_it
 from iostrata.stitch.kinds import kinds_of
 from iostrata.stitch.links import submission_of, submissions_in
@@ -113,6 +114,7 @@ def handovers(
         spans.extend(short_of_cpu(waits, sleeps, numbers.sleep, WORKER))
     if window.serves:
         return
+    halted(spans, window, requests, ends, ended_ns)
     end, ran = pieces.end_ns[requests], np.full(len(pieces), -1)
     np.maximum.at(ran, runs.piece, runs.end_ns)
     last = np.maximum(at(ended_ns, ends.at_or_before(requests, end)), ran[requests])

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: io_uring's chains in, while who was to go on with each was stopped out.
+
+What is complete is taken by its submitter, in the task work that lets what is linked behind it
+begin. A signal, a freezer, or a quota behind its calls, stops that; the disk goes on.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from iostrata.columns import AsOf, Ints, at, one_of, overlapping, pair_key
+from iostrata.stitch.chains import Chains
+from iostrata.stitch.completions import completions
+from iostrata.stitch.spans import SpanList
+from iostrata.stitch.window import Window
+
+
+def halted(spans: SpanList, window: Window, requests: Ints, ends: AsOf, ended_ns: Ints) -> None:
+    """``requests``: the pieces that are requests; ``ended_ns``: when anything ended that one waited
+    for, and ``ends``: that by piece and time."""
+    stops = _stops(window)
+    if not any(len(tid) for tid, _, _ in stops.values()):
+        return
+    pieces = window.pieces
+    done = completions(window, "request_key", "tid")
+    piece = Chains(window, requests).find(done["request_key"], done["time_ns"])
+    # Its own is collected with it.
+    part = (piece >= 0) & (at(pieces.request_key, piece) != done["request_key"])
+    rows = np.flatnonzero(part & (at(pieces.tid, piece) == done["tid"]))
+    piece, tid, taken_ns = piece[rows], done["tid"][rows], done["time_ns"][rows]
+    since_ns = at(ended_ns, ends.at_or_before(piece, taken_ns))
+    known = np.flatnonzero(since_ns >= pieces.begin_ns[piece])
+    piece, tid, since_ns, taken_ns = (one[known] for one in (piece, tid, since_ns, taken_ns))
+    for rank, (stopped, begin_ns, end_ns) in stops.items():
+        row, stop = overlapping(tid, since_ns, taken_ns, stopped, begin_ns, end_ns)
+        begin = np.maximum(begin_ns[stop], since_ns[row])
+        spans.add(piece[row], rank, begin, np.minimum(end_ns[stop], taken_ns[row]))
+
+
+def _stops(window: Window) -> dict[str, tuple[Ints, Ints, Ints]]:
+    """By the rank of who waits for them meanwhile: threads, from when to when each was stopped."""
+    stopped = window.columns("sched_stopped", "subject_tid", "since_ns")
+    kept = window.columns("sched_throttled", "subject_tid", "since_ns")
+    ran = window.columns("sched_resume", "subject_tid")
+    # In a call it is told of how long it had no CPU, as it runs again.
+    at_rest = ~one_of(
+        pair_key(kept["time_ns"], kept["subject_tid"]),
+        pair_key(ran["time_ns"], ran["subject_tid"]),
+    )
+    return {
+        "wakeup.reap": (stopped["subject_tid"], stopped["since_ns"], stopped["time_ns"]),
+        "throttle.cpu": (
+            kept["subject_tid"][at_rest], kept["since_ns"][at_rest], kept["time_ns"][at_rest]
+        ),
+    }  # fmt: skip
