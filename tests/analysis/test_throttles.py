@@ -206,6 +206,45 @@ def test_what_no_worker_said_was_run_when_all_were_idle(other: str, tmp_path: Pa
     assert found["residual"] == since - 2_600 - without_cpu
 
 
+@pytest.mark.parametrize("other", ["", "at rest", "at work"])
+@pytest.mark.parametrize("inode", [12, 13])
+def test_what_no_worker_said_was_taken_before_what_came_later(
+    inode: int, other: str, tmp_path: Path
+) -> None:
+    """The first is handed over at 2600, the second at 3600, which a worker says at 12000, as it
+    falls asleep for it: it, or the other one, has had the first by then, if they are of one file.
+    The other one, where there is one, is at something until 40000 that nothing tells of, or at
+    rest; nobody is idle before the disk has both."""
+    world = World()
+    world.target(WRITER)
+    for tid in [WORKER] + [WORKER + 1] * bool(other):
+        world.emit("thread", 1, WRITER, tgid=WRITER, subject_tid=tid, kind=THREAD_WORKER,
+                   comm=b"iou-wrk-100")  # fmt: skip
+    second = WRITE | {"inode": inode}
+    for key, since, write in ((KEY, 2_000, WRITE), (KEY + 256, 3_000, second)):
+        world.emit("io_uring_submit_req", since, WRITER, request_key=key, **write)
+        world.emit("io_uring_queue_async_work", since + 600, WRITER, request_key=key, **write)
+    world.emit("syscall", 4_000, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    slept = {"waker_tid": WRITER, "waker_context": WAKE_THREAD}
+    world.emit("sched_resume", 10_000, WORKER, off_ns=400, wake_ns=2_700, state=1,
+               subject_tid=WORKER, **slept)  # fmt: skip
+    world.emit("io_uring_work", 12_000, WORKER, request_key=KEY + 256)
+    if other:
+        wake = 11_000 if other == "at work" else 95_000
+        world.emit("sched_resume", wake, WORKER + 1, off_ns=300, wake_ns=wake, state=1,
+                   subject_tid=WORKER + 1, **slept)  # fmt: skip
+    held_of_uring(world, KEY, 80_000)
+    held_of_uring(world, KEY + 256, 90_000)
+    world.emit("sched_resume", 99_000, WORKER, off_ns=12_000, wake_ns=99_000, state=2,
+               subject_tid=WORKER, waker_tid=0)  # fmt: skip
+    if other == "at work":
+        world.emit("sched_resume", 99_000, WORKER + 1, off_ns=40_000, wake_ns=0, state=0,
+                   subject_tid=WORKER + 1)  # fmt: skip
+    found, _ = by_write(world, tmp_path / "machine")
+    since = 40_000 if other == "at work" else 12_000
+    assert found.get("throttle.io", 0) == (80_000 - since if inode == 12 else 0)
+
+
 def held_of_uring(world: World, key: int, queued: int) -> None:
     """One of which the kernel's thread handed the bio on when the limit had let it."""
     request = Request(queue=2_000, scheduler=None, device=5_000)

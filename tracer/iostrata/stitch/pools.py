@@ -48,8 +48,9 @@ class Pools:
         self._workers = workers_of(window)
         rows = np.flatnonzero(one_of(sleeps.tid, self._workers))
         self._every, self._sleeps = sleeps, sleeps.rows(rows[order_of(sleeps.tid[rows])])
-        handed = window.columns("io_uring_queue_async_work", "tid")
+        handed = window.columns("io_uring_queue_async_work", "tid", "request_key", "inode", "dev")
         self._handed, self._handed_ns = AsOf(handed["tid"], handed["time_ns"]), handed["time_ns"]
+        self._all_handed = handed
         said = window.columns("io_uring_work", "tid", "request_key")
         self._said, self._key = AsOf(said["tid"], said["time_ns"]), said["request_key"]
         self._said_by, self._said_ns = said["tid"], said["time_ns"]
@@ -60,13 +61,59 @@ class Pools:
 
         A worker that is through with a request without leaving its CPU, and without a bio that is
         queued (a limit holds that back), does not say that it ran it. When none of them has
-        anything to do, all that was there before has been run.
+        anything to do, all that was there before has been run; and when it has been taken up, and
+        each of them was at something else since.
         """
         since, found = self._there_from(tid, handed_ns), np.full(len(tid), NEVER)
+        taken = self._taken_by(tid, handed_ns)
         for one in distinct(tid).tolist():
             rows = np.flatnonzero(tid == one)
             ends = np.append(self._union(one).ends, NEVER)
             found[rows] = ends[np.searchsorted(ends, since[rows])]
+            rows = rows[taken[rows] < found[rows]]
+            found[rows] = np.minimum(found[rows], self._all_else_by(one, taken[rows]))
+        return found
+
+    def _taken_by(self, tid: Ints, handed_ns: Ints) -> Ints:
+        """By when what threads handed over at some times had been taken up, NEVER: nothing tells.
+
+        A worker was at something of the same file then that was handed over later: they take them
+        in their order (io_get_next_work, io_uring/io-wq.c; of other files they may pass over one
+        that has to wait for its turn).
+        """
+        handed, some = self._all_handed, np.flatnonzero(self._key != 0)
+        by_key = AsOf(handed["request_key"], handed["time_ns"])
+        row = by_key.at_or_before(self._key[some], self._said_ns[some])
+        said_ns, row = self._said_ns[some][row >= 0], row[row >= 0]
+        asked = self._handed.at_or_before(tid, handed_ns)
+        if not len(row) or not len(asked):
+            return np.full(len(tid), NEVER)
+        queues = [handed[name] for name in ("tid", "dev", "inode")]
+        _, queue = np.unique(np.stack(queues), axis=1, return_inverse=True)
+        queue = queue.reshape(-1)
+        order = order_of(queue[row], handed["time_ns"][row])
+        row, said_ns = row[order], said_ns[order]
+        # The first that was said of all that was handed over from each on; queue by queue.
+        shift = queue[row] * (int(said_ns.max()) + 1)
+        first_ns = np.minimum.accumulate((said_ns + shift)[::-1])[::-1] - shift
+        of = AsOf(queue[row], handed["time_ns"][row])
+        later = of.at_or_after(at(queue, asked), handed_ns + 1)
+        return np.where((asked >= 0) & (later >= 0), at(first_ns, later), NEVER)
+
+    def _all_else_by(self, thread: int, time_ns: Ints) -> Ints:
+        """From some times on, by when each of a thread's workers had been off its CPU at something
+        else, or at nothing: it says what it is at as it leaves that. Those made later do not count.
+        """
+        found, (busy, begin_ns, end_ns) = time_ns.copy(), self._busy
+        for one in distinct(busy[one_of(self._thread_of(busy), (thread, -1))]).tolist():
+            own = busy == one
+            since = np.searchsorted(np.sort(begin_ns[own]), time_ns, side="right") - 1
+            until = np.append(np.sort(end_ns[own]), 0)[since]
+            at_work = np.flatnonzero((since >= 0) & (until > time_ns))
+            sleeps = np.flatnonzero(self._sleeps.tid == one)
+            after = np.searchsorted(self._sleeps.on_ns[sleeps], time_ns[at_work], side="right")
+            off_ns = np.append(self._sleeps.off_ns[sleeps], NEVER)[after]
+            found[at_work] = np.maximum(found[at_work], off_ns)
         return found
 
     def short_of(self, last: Service) -> Service:
