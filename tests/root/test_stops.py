@@ -17,6 +17,9 @@ from iostrata.analysis.stopped import Stop, stops_of
 from iostrata.recording import open_recording
 from tests.root.conftest import iostrata, remove_group
 from tests.root.test_record import good
+from tests.root.test_uring import requests
+
+__all__ = ["requests"]
 
 GROUPS = Path("/sys/fs/cgroup")
 TIMES, STOPPED_S = 5, 0.1
@@ -113,3 +116,19 @@ def test_what_stops_take_is_told(disk: Path, means: tuple[str, ...]) -> None:
     count = re.match(r"stopped threads that write (\d+) times? beside their writes", line)
     assert count
     assert TIMES // 2 < int(count[1]) <= TIMES
+
+
+def test_what_is_complete_in_a_chain_waits_for_who_is_stopped(disk: Path, requests: Path) -> None:
+    """It is the submitter who lets the sync begin that is linked behind a direct write."""
+    directory = disk / "recording"
+    command = (str(requests), str(disk / "file"), "halted", str(2 * TIMES))
+    done = iostrata("record", "--quiet", "-o", str(directory), "--", *command)
+    good(done.returncode, done.stderr)
+    recording = open_recording(directory)
+    amid_ns = sum(int(stops_of(top, Stop.SIGNAL)[1].sum()) for top in prepare(recording).tops)
+    assert amid_ns > TIMES * STOPPED_S * 1e9
+    found = analyse(recording)
+    rows = {layer.row: int(ns.sum()) for layer, ns in zip(found.layers, found.time_ns, strict=True)}
+    # But for the disk's own time.
+    assert rows["wakeup.reap"] >= 0.9 * amid_ns, rows
+    assert found.residual_ns.sum() <= 0.05 * amid_ns

@@ -20,6 +20,7 @@
  * cut: an ftruncate
  * silent: a write, whose completion is not asked for, and an fsync behind it
  * chain: so many synchronous writes, directly, each linked behind the one before
+ * halted: a write, directly, and an fsync behind it, of who is stopped for 100 ms meanwhile
  * message: a message that comes after 5 ms, and linked behind that a write and an fsync
  * opened: likewise, of a file that is opened, and cut to nothing, before
  * full, nameless: more synchronous writes than the ring has room for completions of; of the latter
@@ -29,6 +30,7 @@
 #include <sys/prctl.h>
 #include <signal.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 
 #include "ring.h"
 
@@ -256,6 +258,33 @@ static void chain(int fd, int number)
 	ring_reap();
 }
 
+/* So much takes the disk longer than its next call; what is overwritten is no worker's. */
+static void halted(int fd, int number)
+{
+	static char much[4 << 20] __attribute__((aligned(4096)));
+	struct io_uring_sqe *entry;
+	pid_t child;
+
+	if (!number)
+		check(pwrite(fd, much, sizeof(much), 0) == sizeof(much) && !fsync(fd), "pwrite");
+	child = fork();
+	if (!child) {
+		usleep(100000);
+		kill(getppid(), SIGCONT);
+		_exit(0);
+	}
+	entry = write_of(fd, 0);
+	entry->addr = (unsigned long)much;
+	entry->len = sizeof(much);
+	entry->flags = IOSQE_IO_LINK;
+	ring_add(IORING_OP_FSYNC, fd);
+	ring_enter(2, 0);
+	raise(SIGSTOP);
+	ring_enter(0, 2);
+	ring_reap();
+	check(waitpid(child, NULL, 0) == child, "waitpid");
+}
+
 /* Whoever asks has an answer 5 ms later. */
 static void answer(int questions, int answers)
 {
@@ -362,6 +391,7 @@ static const struct mode {
 	{ "cancelled", cancelled, 0 },
 	{ "silent", silent, 0 },
 	{ "chain", chain, 0 },
+	{ "halted", halted, 0 },
 	{ "message", message, 0 },
 	{ "opened", opened, 0 },
 	{ "full", full, 0 },
