@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from iostrata import native
 from iostrata.columns import AsOf, Containing
-from iostrata.stitch.bios import Bios
+from iostrata.stitch.bios import Bios, Carried
 from iostrata.stitch.endings import Endings
 from iostrata.stitch.kinds import Kinds
 from iostrata.stitch.spans import SpanList
 from iostrata.stitch.turns import Numbers
-from iostrata.stitch.wakers import THREADS, Waits, Wakers
+from iostrata.stitch.wakers import Waits, Wakers
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.trace.layout import THREAD_HELPER, THREAD_JOURNAL, THREAD_WORKER, WAKE_TIMER
 
@@ -50,6 +50,7 @@ class Some(Wakers):
         )  # fmt: skip
         rows = {name: self._some(4) - 3 for name in ("bio", "request", "call", "commit")}
         rows["bio"] = np.maximum(self._some(2 * count) - count, -1)
+        rows["request"] = np.where(rows["bio"] >= 0, self._some(count + 1) - 1, -1)
         times = self._times()
         self._endings = Endings(
             tid=self._some(TIDS), cpu=self._some(2), time_ns=times, since_ns=times - self._some(3),
@@ -81,9 +82,8 @@ class Some(Wakers):
         self.__dict__["_calls"] = begin, Containing(self._some(TIDS), begin, begin + self._times())
         self._device_of_piece, self._disk_of_bio = self._some(DEVICES), self._some(DISKS)
         self._may_be = self._random.integers(0, 2, (DEVICES, DISKS)) > 0
-        rows_of_own = self._some(count)
-        owner = self._some(count) * THREADS + self._endings.tid[rows_of_own]
-        self.own = rows_of_own, AsOf(owner, self._endings.time_ns[rows_of_own])
+        self.carried = Carried(self._some(count), self._some(count))
+        self.owners = self._some(count + 1) - 1, self._some(3) - 1
 
     def _some(self, most: int) -> np.ndarray:
         return self._random.integers(0, max(most, 1), self._count)
@@ -100,8 +100,12 @@ class Some(Wakers):
 
     def came_to(self, front: Waits, *, in_c: bool) -> list[Any]:
         spans, ended = SpanList(), np.zeros(self._count, np.bool_)
-        find = self._followed_in_c if in_c else self._followed
-        tied, worked, beyond = find(front, lambda: self.own, spans, ended)
+        of = self.carried, self.owners
+        if in_c:
+            found = self._followed_in_c(front, lambda: self._own_in_c(*of), spans, ended)
+        else:
+            found = self._followed(front, lambda: self._own(*of), spans, ended)
+        tied, worked, beyond = found
         tables = (spans.collect(), *tied, worked)
         return [ended.tolist(), beyond] + [
             {name: column.tolist() for name, column in vars(table).items()} for table in tables
@@ -118,7 +122,7 @@ def test_what_waits_come_to(seed: int, count: int, apart: int) -> None:
 
 def test_what_needs_more_room_than_there_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "FEW_WAITS", 0)
-    wakers = Some(2678, 60)
+    wakers = Some(708, 60)
     front = wakers.waits().where(np.arange(60) == 0)
     found = wakers.came_to(front, in_c=True)
     # So many more than the room of a front of one.
@@ -147,3 +151,26 @@ def test_who_waits_for_nothing_is_refused(name: str, row: int) -> None:
     vars(front)[name][7] = row
     with pytest.raises(IndexError):
         wakers.came_to(front, in_c=True)
+
+
+@pytest.mark.parametrize("row", [1 << 40, -2, -(1 << 62), 3])
+@pytest.mark.parametrize("column", ["bio", "by_time", "carried_bio", "carried_request"])
+def test_endings_of_nobody_are_refused(column: str, row: int) -> None:
+    """Of three bios, and three requests."""
+    names = ("bio", "request", "by_time", "carried_bio", "carried_request", "owner")
+    own = {name: np.arange(3) for name in names}
+    own[column][1] = row
+    with pytest.raises(IndexError):
+        native.Own.of(
+            (own["bio"], own["request"]),
+            own["by_time"],
+            (own["carried_bio"], own["carried_request"]),
+            3,
+            [own["owner"]],
+        )
+
+
+def test_endings_of_no_request_that_is_known_are_refused() -> None:
+    rows = np.arange(3)
+    with pytest.raises(IndexError):
+        native.Own.of((rows, rows), rows, (rows[:2], rows[:2]), 2, [rows])

@@ -90,6 +90,7 @@ _FUNCTIONS: Final = {
     "order_by": "annaaa",
     "overlap": "aaaanaaaannaaaan",
     "overlap_waits": "anaaaanaan",
+    "own_endings": "a",
     "pair_requests": "a",
     "ranked": "anana",
     "sort_values": "anaa",
@@ -821,6 +822,38 @@ def end_requests(
         len(parts[2][0]), *parts[2], len(told[0]), *told, request_of, bio_of, *found,
     )  # fmt: skip
     return found[:, : _call("end_requests", every)]
+
+
+class Own(NamedTuple):
+    """Rows of endings of so many owners: each one's in order of time, from ``first`` of it on."""
+
+    owners: int
+    first: Ints
+    ending: Ints
+
+    @staticmethod
+    def of(
+        endings: Sequence[Ints],
+        by_time: Ints,
+        carried: Sequence[Ints],
+        requests: int,
+        owners: Sequence[Ints],
+    ) -> Own:
+        """``endings``: bios and requests; ``by_time``: rows of those that have bios. ``carried``:
+        bios and requests, of so many of these. ``owners``: of each bio, as many as it can have.
+        """
+        parts, own, every = ([_ints(one) for one in some] for some in (endings, carried, owners))
+        whose, order = words(*every), _ints(by_time)
+        room = [np.empty(rows, np.int64) for rows in (requests, len(parts[0]), len(own[0]))]
+        count = max(int(of.max(initial=-1)) for of in every) + 1
+        ending = np.empty(len(every) * (len(order) + len(own[0])), np.int64)
+        found = Own(count, np.zeros(count + 2, np.int64), ending)
+        told = words(
+            len(parts[0]), *parts, order, len(order), len(own[0]), *own,
+            len(every), whose, len(every[0]), count, requests, *room, found.first, found.ending,
+        )  # fmt: skip
+        _call("own_endings", told)
+        return found
 
 
 def await_flushes(

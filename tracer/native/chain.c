@@ -9,7 +9,6 @@
 enum {
 	STILL = -1,
 	CPU_BITS = 16,
-	THREAD_BITS = 32,
 	TASK_NOLOAD = 0x400,
 	WAIT_WIDTH = sizeof(struct wait) / sizeof(int64_t)
 };
@@ -143,7 +142,7 @@ static int64_t without_pauses(const struct chain *chain, struct found *found, st
 	return left;
 }
 
-/* What its waker's CPU completed last where an interrupt let go, else the waker. */
+/* What its waker's CPU completed last where an interrupt let go, else the waker; NOT_KNOWN: not yet. */
 static int64_t last_completed(const struct chain *chain, const struct wait *wait)
 {
 	if (wait->context == chain->context.interrupt)
@@ -151,6 +150,8 @@ static int64_t last_completed(const struct chain *chain, const struct wait *wait
 				    wait->end_ns);
 	if (wait->context == chain->context.thread)
 		return at_or_before(&chain->of_thread, wait->waker, wait->end_ns);
+	if (!chain->on_thread.keys.number)
+		return NOT_KNOWN;
 	return at_or_before(&chain->on_thread, wait->waker, wait->end_ns);
 }
 
@@ -165,31 +166,62 @@ static bool is_possible(const struct chain *chain, int64_t owner, int64_t ending
 	return pieces->may_be[pieces->device[owner] * pieces->disks + chain->bios.disk[bio]];
 }
 
+/* Whether something ended while one waited, just before that was over. */
+static inline bool ended_in(const struct chain *chain, const struct wait *wait, int64_t ending)
+{
+	int64_t time_ns = at(chain->endings.time_ns, ending);
+
+	return time_ns >= wait->begin_ns && minus(wait->end_ns, time_ns) <= chain->limit.soon_ns;
+}
+
+/* The last of the owner's own that the waker completed just before it let go, -1: none. */
+static int64_t own_completed(const struct chain *chain, const struct wait *wait)
+{
+	const struct own *own = &chain->own;
+	int64_t first, low, high;
+
+	if (wait->owner >= own->owners)
+		return -1;
+	first = low = own->first[wait->owner];
+	high = own->first[wait->owner + 1];
+	while (low < high) {
+		int64_t middle = low + (high - low) / 2;
+
+		if (chain->endings.time_ns[own->ending[middle]] > wait->end_ns)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	for (; low > first && ended_in(chain, wait, own->ending[low - 1]); low--)
+		if (chain->endings.tid[own->ending[low - 1]] == wait->waker)
+			return own->ending[low - 1];
+	return -1;
+}
+
 /* Which completion the waker had just made, if it was its, -1: none, NOT_KNOWN: not yet. */
 static int64_t completed_by(const struct chain *chain, const struct wait *wait)
 {
-	int64_t place, mine = -1, completed, time_ns;
-	bool unknown = wait->context == chain->context.unknown, possible;
+	int64_t completed;
 
 	if (wait->context == STILL)
 		return -1;
-	completed = place = last_completed(chain, wait);
-	possible = is_possible(chain, wait->owner, place);
-	if (unknown || !possible) {
-		if (!chain->own.keys.number)
-			return NOT_KNOWN;
-		mine = at_or_before(&chain->own, both(wait->owner, THREAD_BITS, wait->waker),
-				    wait->end_ns);
+	if (wait->context == chain->context.unknown) {
+		int64_t mine = chain->own.first ? own_completed(chain, wait) : NOT_KNOWN;
+
+		/* Mostly it is. */
+		if (mine == NOT_KNOWN || ended_in(chain, wait, mine))
+			return mine;
 	}
-	time_ns = at(chain->endings.time_ns, mine);
-	if (unknown && time_ns >= wait->begin_ns &&
-	    minus(wait->end_ns, time_ns) <= chain->limit.soon_ns)
-		completed = mine;
-	time_ns = at(chain->endings.time_ns, completed);
-	if ((completed != mine && !possible) || time_ns < wait->begin_ns ||
-	    minus(wait->end_ns, time_ns) > chain->limit.soon_ns)
-		return -1;
-	return completed;
+	completed = last_completed(chain, wait);
+	if (completed == NOT_KNOWN)
+		return NOT_KNOWN;
+	if (!is_possible(chain, wait->owner, completed)) {
+		if (!chain->own.first)
+			return NOT_KNOWN;
+		if (own_completed(chain, wait) != completed)
+			return -1;
+	}
+	return ended_in(chain, wait, completed) ? completed : -1;
 }
 
 /* What the waker had just ended when it woke the sleeper, -1: nothing, NOT_KNOWN: not yet. */
@@ -201,6 +233,9 @@ static int64_t ending_of(const struct chain *chain, const struct wait *wait)
 	if (completed == NOT_KNOWN || wait->context == chain->context.interrupt ||
 	    wait->context == STILL)
 		return completed;
+	told = at_or_before(&chain->told, wait->waker, wait->end_ns);
+	if (told < 0 && (completed < 0 || wait->context != chain->context.thread))
+		return completed;
 	resumed = at(chain->sleeps.on_ns, at_or_before(&chain->resumed, wait->waker, wait->end_ns));
 	if (wait->context == chain->context.thread && completed >= 0) {
 		int64_t kind = kind_of(chain, wait->waker, wait->end_ns);
@@ -208,7 +243,6 @@ static int64_t ending_of(const struct chain *chain, const struct wait *wait)
 		if ((kind && kind != chain->kind.helper) || resumed > times[completed])
 			completed = -1;
 	}
-	told = at_or_before(&chain->told, wait->waker, wait->end_ns);
 	if (at(times, told) < wait->begin_ns || at(times, told) < resumed)
 		told = -1;
 	return at(times, told) >= at(times, completed) ? told : completed;

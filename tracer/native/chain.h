@@ -91,6 +91,7 @@ struct sleeps {
 
 struct endings {
 	int64_t count;
+	const int64_t *tid;
 	const int64_t *time_ns;
 	const int64_t *since_ns;
 	const int64_t *row[ENDINGS]; /* -1: it is none of these. */
@@ -120,8 +121,15 @@ struct table {
 	const int64_t *value;
 };
 
-/* Rows to be looked up, by a thread unless it is said. ``on_cpu``: by thread and CPU; ``own``: by
- * owner and thread. What those lead to are endings, then sleeps, then rows of their own. */
+/* Of each owner, the endings that are its, in order of time. */
+struct own {
+	int64_t owners;
+	const int64_t *first; /* Null: it is not known yet. */
+	const int64_t *ending;
+};
+
+/* Rows to be looked up, by a thread unless it is said. ``on_cpu``: by thread and CPU. What those
+ * lead to are endings, then sleeps, then rows of their own. */
 struct chain {
 	struct contexts context;
 	struct kinds kind;
@@ -133,13 +141,13 @@ struct chain {
 	struct bios bios;
 	struct pieces pieces;
 	struct lookup on_cpu;
-	struct lookup on_thread;
 	struct lookup of_thread;
 	struct lookup told;
 	struct lookup resumed;
 	struct table kinds; /* ``value``: the kind. */
 	/* What ends a sleep mostly is known without this. */
-	struct lookup own; /* Without keys: it is not known yet. */
+	struct own own;
+	struct lookup on_thread; /* Without keys: it is not known yet. */
 	struct lookup awake;
 	struct table forgotten;       /* ``value``: when. */
 	struct table commits;         /* ``value``: its end. */

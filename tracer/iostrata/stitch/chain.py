@@ -39,15 +39,17 @@ RANKS: Final = tuple(
                             "throttle.cpu", "wakeup.worker", "block.Q2G")
 )  # fmt: skip
 NO_LOOKUP: Final = (0,) * 8
-NO_DEEDS: Final = 4 * NO_LOOKUP + 4 * (0,)
-"""Words of what is not known then: four lookups, three columns of theirs and one of the calls."""
+NO_OWN: Final = (0,) * 3
+NO_DEEDS: Final = 5 * NO_LOOKUP + 4 * (0,)
+"""Words of what is not known then: five lookups, three columns of theirs and one of the calls."""
 
 Word = NDArray[Any] | int
 
 
 class Deeds(NamedTuple):
-    """What tells of threads beside what they ended: sleeps that they woke from, and calls."""
+    """What tells of threads: what was completed on them, sleeps that they woke from, and calls."""
 
+    on_thread: native.Lookup
     awake: native.Lookup
     call_begin_ns: Ints
     calls: Containing
@@ -77,11 +79,11 @@ class Chain:
         self,
         waits: Sequence[Ints],
         ended: NDArray[np.bool_],
-        own: native.Lookup | None,
+        own: native.Own | None,
         deeds: Deeds | None,
     ) -> native.Followed | None:
-        """``waits``: columns of ``Waits``; ``ended``: of each sleep; ``own``: endings by owner and
-        thread. None: for that, what is None has to be known."""
+        """``waits``: columns of ``Waits``; ``ended``: of each sleep; ``own``: endings by owner.
+        None: for that, what is None has to be known."""
         parts = [*self._constants(), *self._columns(), *self._tables(own, deeds)]
         parts = [_long(part) if isinstance(part, np.ndarray) else part for part in parts]
         caused = np.zeros(len(ended), np.int64)
@@ -101,17 +103,17 @@ class Chain:
             len(sleeps), sleeps.tid, sleeps.off_ns, sleeps.wake_ns, sleeps.on_ns, sleeps.waker,
             sleeps.waker_cpu, sleeps.context, sleeps.state, sleeps.throttled_ns, sleeps.other_work,
             sleeps.waker_other_work, sleeps.met, self.asking, self.chosen,
-            len(endings.tid), endings.time_ns, endings.since_ns, endings.bio, endings.call,
-            endings.commit,
+            len(endings.tid), endings.tid, endings.time_ns, endings.since_ns, endings.bio,
+            endings.call, endings.commit,
             len(bios), bios.queue_ns, bios.tid, bios.request, bios.held, self.asker,
             self.disk_of_bio,
             len(self.device_of_piece), self.device_of_piece, *self.may_be.shape, self.may_be,
         )  # fmt: skip
 
-    def _tables(self, own: native.Lookup | None, deeds: Deeds | None) -> Sequence[Word]:
+    def _tables(self, own: native.Own | None, deeds: Deeds | None) -> Sequence[Word]:
         kinds = self.kinds
         words = [word for lookup in (*self.endings_by, self.resumed) for word in lookup.words]
-        words += [*kinds.told.lookup.words, kinds.kinds, *(own.words if own else NO_LOOKUP)]
+        words += [*kinds.told.lookup.words, kinds.kinds, *(own or NO_OWN)]
         if deeds is None:
             return [*words, *NO_DEEDS]
         tables = (
@@ -119,7 +121,7 @@ class Chain:
             (self.commits_by, self.commit_end_ns),
             (deeds.calls.begins, deeds.calls.ends),
         )
-        words += deeds.awake.words
+        words += [*deeds.on_thread.words, *deeds.awake.words]
         for rows, value in tables:
             words += [*rows.lookup.words, value]
         return [*words, deeds.call_begin_ns]

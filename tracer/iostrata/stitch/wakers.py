@@ -10,7 +10,7 @@ nobody was seen to cause is told of nobody.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Final
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata import native
-from iostrata.columns import AsOf, Containing, Ints, at, coded, joined, one_of
+from iostrata.columns import AsOf, Containing, Ints, ascend, at, coded, joined, one_of, order_of
 from iostrata.stitch.bios import Bios, Carried
 from iostrata.stitch.chain import FOLLOWED, Chain, Deeds
 from iostrata.stitch.endings import SOON_NS, Endings
@@ -160,7 +160,7 @@ class Wakers:
         ).reshape(len(keys), len(disks))
 
     def explain(
-        self, owner: Ints, others: Slept, carried: Carried, owners: Iterable[Ints]
+        self, owner: Ints, others: Slept, carried: Carried, owners: Sequence[Ints]
     ) -> Explained:
         """``owner``: of each of the window's sleeps, -1: of none that matters.
 
@@ -188,9 +188,13 @@ class Wakers:
             ended[rows[self._asking[rows] >= 0]] = True
             front = self._awaiting(front, rows, spans)
         front = front.where(~self._collects(front))
-        find = self._followed if native.LIBRARY is None else self._followed_in_c
-        own = cache(lambda: self._own(carried, owners))
-        (bios, calls, commits), worked, beyond = find(front, own, spans, ended)
+        if native.LIBRARY is None:
+            own = cache(lambda: self._own(carried, owners))
+            ties, worked, beyond = self._followed(front, own, spans, ended)
+        else:
+            own_in_c = cache(lambda: self._own_in_c(carried, owners))
+            ties, worked, beyond = self._followed_in_c(front, own_in_c, spans, ended)
+        bios, calls, commits = ties
         if len(worked):
             spans.extend(short_of_cpu(worked, sleeps, self._numbers.sleep, WORKER))
         return Explained(spans.collect(), bios, calls, commits, ended, beyond)
@@ -230,16 +234,13 @@ class Wakers:
         return found, Service(**joined(workers)), len(front)
 
     def _followed_in_c(
-        self, front: Waits, own: Callable[[], Rows], spans: SpanList, ended: NDArray[np.bool_]
+        self, front: Waits, own: Callable[[], native.Own], spans: SpanList, ended: NDArray[np.bool_]
     ) -> tuple[list[Tied], Service, int]:
         """As ``_followed``."""
         context = self._sleeps.context
         interrupt, itself = context == WAKE_INTERRUPT, context == WAKE_THREAD
-        # Of who slept until a timer of its own, or did not sleep, nobody asks.
-        other = self._sleeps.asleep & ~(interrupt | itself | (context == WAKE_TIMER))
         tables = (
             self._on_cpu if interrupt.any() else NOTHING,
-            self._on_thread if other.any() else NOTHING,
             self._of_thread if itself.any() else NOTHING,
             (self._told, self._by_thread) if len(self._told) else NOTHING,
         )
@@ -250,12 +251,15 @@ class Wakers:
             AsOf(self._commits.waker, self._commits.begin_ns), self._commits.end_ns,
         )  # fmt: skip
         waits = tuple(vars(front).values())
-        told = _leading(own()) if (front.context == WAKE_UNKNOWN).any() else None
+        told = own() if (front.context == WAKE_UNKNOWN).any() else None
         found = chain.follow(waits, ended, told, None)
         if found is None:
             # Mostly what ended a sleep is known at once, and no thread needs to be followed.
-            deeds = Deeds(_leading((self._woken, self._awake)), *self._calls)
-            found = chain.follow(waits, ended, told or _leading(own()), deeds)
+            awake = _leading((self._woken, self._awake))
+            # Of who slept until a timer of its own, or did not sleep, nobody asks.
+            other = self._sleeps.asleep & ~(interrupt | itself | (context == WAKE_TIMER))
+            on_thread = _leading(self._on_thread if other.any() else NOTHING)
+            found = chain.follow(waits, ended, own(), Deeds(on_thread, awake, *self._calls))
             assert found is not None
         span_owner, rank, begin_ns, end_ns, of = found.spans
         spans.extend(Spans(span_owner, rank.astype(np.int16), begin_ns, end_ns, of))
@@ -301,7 +305,19 @@ class Wakers:
         )  # fmt: skip
         return before.where((bio >= 0) & ~held & (queue > front.begin_ns))
 
-    def _own(self, carried: Carried, owners: Iterable[Ints]) -> Rows:
+    def _own_in_c(self, carried: Carried, owners: Sequence[Ints]) -> native.Own:
+        """As ``_own``."""
+        endings, rows = self._endings, self._completed
+        times = endings.time_ns[rows]
+        return native.Own.of(
+            (endings.bio, endings.request),
+            rows if ascend(times) else rows[order_of(times)],
+            (carried.bio, carried.request),
+            max(int(of.request.max(initial=-1)) + 1 for of in (endings, carried)),
+            owners,
+        )
+
+    def _own(self, carried: Carried, owners: Sequence[Ints]) -> Rows:
         """Completions by owner and thread, and the ending of each: all whose data it carried."""
         endings = self._endings
         requests = max(int(of.request.max(initial=-1)) + 1 for of in (endings, carried))
@@ -327,6 +343,8 @@ class Wakers:
             known = np.flatnonzero(owner >= 0)
             parts.append((owner[known], rows[known]))
         owner, rows = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        order = order_of(rows)
+        owner, rows = owner[order], rows[order]
         return rows, AsOf(owner * THREADS + endings.tid[rows], endings.time_ns[rows])
 
     def _is_possible(self, owner: Ints, ending: Ints) -> NDArray[np.bool_]:
