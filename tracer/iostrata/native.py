@@ -51,6 +51,10 @@ _MORE_BITS: Final = 3
 _LANE_BYTES: Final = 16
 _FOLDED_BYTES: Final = 64
 _NOTHING: Final = np.zeros(0, np.int64)
+# Where an array's data is, is told behind an object's head, as NumPy's interface for C has it. Its
+# own way of telling takes a microsecond: as long as the work on a few rows.
+_MEMORY: Final = (c_uint64 * (1 << 44)).from_address(0)
+_DATA: Final = object.__basicsize__
 _MOST_DIGITS: Final = 20
 FEW_WAITS: Final = 1024
 """Room for so many that others come of, at least."""
@@ -940,7 +944,9 @@ def overlap_waits(
 
 def _call(name: str, *words: NDArray[Any] | int | None) -> int:
     """IndexError: something leads out of its columns."""
-    given = [_address(word) if isinstance(word, np.ndarray) else word for word in words]
+    given = [
+        _MEMORY[id(word) + _DATA >> 3] if isinstance(word, np.ndarray) else word for word in words
+    ]
     result: int = getattr(LIBRARY, name)(*given)
     if result == -1:
         raise IndexError(f"{name}: an index out of bounds")
@@ -949,16 +955,10 @@ def _call(name: str, *words: NDArray[Any] | int | None) -> int:
 
 def words(*parts: NDArray[Any] | int) -> NDArray[np.uint64]:
     """Numbers, and where arrays are, as a struct of C has them: while those are kept."""
-    given = [_address(part) if isinstance(part, np.ndarray) else part for part in parts]
+    given = [
+        _MEMORY[id(part) + _DATA >> 3] if isinstance(part, np.ndarray) else part for part in parts
+    ]
     return np.array(given, np.uint64)
-
-
-def _address(array: NDArray[Any]) -> int | None:
-    """Where its data is: behind an object's head, as NumPy's interface for C has it.
-
-    NumPy's own way takes a microsecond: as long as the work on a few rows.
-    """
-    return c_void_p.from_address(id(array) + object.__basicsize__).value
 
 
 def _slots(rows: int) -> tuple[Ints, NDArray[np.int32], int]:

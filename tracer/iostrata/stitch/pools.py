@@ -120,6 +120,8 @@ class Pools:
         """Who needed a CPU while something was there for a thread's workers: any of those, and that
         one, to let one go. ``last``: who took it up at last, or the thread, and from when on it was
         there."""
+        if not len(self._workers):
+            return Service(*np.zeros((4, 0), np.int64))
         theirs = Service(**joined([self._without_cpu, self._letting_go]))
         thread = self._thread_of(last.tid)
         row, one = overlapping(
