@@ -45,7 +45,7 @@ _OF_OPERATIONS: Final = (
 _OF_UNITS: Final = ("end_ns", "tid", "tgid", "device_key", "inode", "engine")
 _OF_FIRST: Final = ("begin_ns", "offset_bytes")
 _OF_PIECES: Final = ("tid", "begin_ns", "end_ns", "device_key", "request_key")
-_COUNTED: Final = ("latency_ns", "size_bytes", "durable_writes", "pieces", "method", "since_ns")
+_FILLED: Final = ("size_bytes", "durable_writes", "pieces", "method", "since_ns")
 _FEWEST_BITS: Final = 12
 _MORE_BITS: Final = 3
 _LANE_BYTES: Final = 16
@@ -1096,17 +1096,23 @@ def account(
         _Copied(done, names, rows)
         for names, rows in ((_OF_UNITS, count), (_OF_FIRST, count), (_OF_PIECES, pieces))
     )
-    unit, counted = np.empty(pieces, np.int64), np.empty((len(_COUNTED), count), np.int64)
-    fails, syncs = np.empty(count, np.bool_), [_ints(column) for column in synced]
+    unit, (latency, *filled) = np.empty(pieces, np.int64), np.empty((6, count), np.int64)
+    flags, syncs = np.empty((2, count), np.bool_), [_ints(column) for column in synced]
     unit_of, following = np.empty(len(syncs[0]), np.int64), np.empty(count, np.int64)
+    room = [word for column in filled for word in (column, 0, 0)]
+    found = words(*room, latency, *flags, following, *own.words, *first.words, count)
     _call(
         "account", words(*told, *codes, failed, len(failed)),
         words(_ints(caller), len(caller), *syncs, unit_of, len(unit_of)),
-        words(*counted, fails, following, *own.words, *first.words, count),
-        words(unit, *copied.words, pieces),
+        found, words(unit, *copied.words, pieces),
     )  # fmt: skip
-    units = dict(zip(_COUNTED, counted, strict=True)) | own.columns | first.columns
-    return {**units, "failed": fails}, {"unit": unit} | copied.columns
+    ones = found[: len(room)].view(np.int64).reshape(-1, 3)[:, 1:]
+    units = {
+        name: column if varies else np.broadcast_to(one, count)
+        for name, column, (one, varies) in zip(_FILLED, filled, ones, strict=True)
+    }
+    units |= {"latency_ns": latency, "failed": flags[0], **own.columns, **first.columns}
+    return units, {"unit": unit} | copied.columns
 
 
 class _Copied:

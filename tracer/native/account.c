@@ -41,13 +41,14 @@ struct synced {
 
 /* Of what is copied, the first columns are of each one's own row, the others of its first piece. */
 struct units {
+	struct filled size_bytes;
+	struct filled writes;
+	struct filled pieces;
+	struct filled method;
+	struct filled since_ns;
 	int64_t *latency_ns;
-	int64_t *size_bytes;
-	int64_t *writes;
-	int64_t *pieces;
-	int64_t *method;
-	int64_t *since_ns;
 	bool *failed;
+	bool *begun;   /* Room for whether each one's first piece was met. */
 	int64_t *next; /* Room for where each one's next piece comes. */
 	const struct copied *own;
 	int64_t own_count;
@@ -93,7 +94,8 @@ static int64_t number_units(const struct done *done, const struct synced *synced
 		if (unit == units->count)
 			return WRONG;
 		units->next[unit] = 1;
-		units->pieces[unit] = units->latency_ns[unit] = 0;
+		units->latency_ns[unit] = 0;
+		units->begun[unit] = false;
 		if (is_sync(done, row)) {
 			if (sync == synced->count)
 				return WRONG;
@@ -107,8 +109,7 @@ static int64_t number_units(const struct done *done, const struct synced *synced
 }
 
 /* Where the pieces of each unit come. */
-static int64_t make_room(const struct synced *synced, const struct units *units,
-			 int64_t piece_count)
+static int64_t make_room(const struct synced *synced, struct units *units, int64_t piece_count)
 {
 	int64_t before = 0;
 
@@ -123,6 +124,7 @@ static int64_t make_room(const struct synced *synced, const struct units *units,
 	for (int64_t unit = 0; unit < units->count; unit++) {
 		int64_t own = units->next[unit];
 
+		fill(&units->pieces, unit, own);
 		units->next[unit] = before;
 		before += own;
 	}
@@ -130,21 +132,21 @@ static int64_t make_room(const struct synced *synced, const struct units *units,
 }
 
 static inline void add_unit(const struct done *done, int64_t row, const struct synced *synced,
-			    int64_t sync, const struct units *units, int64_t unit)
+			    int64_t sync, struct units *units, int64_t unit)
 {
 	bool writes = done->scope[row] == NONE, failed = done->failed[row];
 
-	units->method[unit] = done->method[row];
+	fill(&units->method, unit, done->method[row]);
 	units->failed[unit] = failed;
 	copy(units->own, units->own_count, row, unit);
 	if (writes || failed) {
-		units->size_bytes[unit] = failed ? 0 : in_row(&done->size_bytes, row);
-		units->writes[unit] = writes;
-		units->since_ns[unit] = in_row(&done->begin_ns, row);
+		fill(&units->size_bytes, unit, failed ? 0 : in_row(&done->size_bytes, row));
+		fill(&units->writes, unit, writes);
+		fill(&units->since_ns, unit, in_row(&done->begin_ns, row));
 	} else {
-		units->size_bytes[unit] = synced->size_bytes[sync];
-		units->writes[unit] = synced->writes[sync];
-		units->since_ns[unit] = synced->since_ns[sync];
+		fill(&units->size_bytes, unit, synced->size_bytes[sync]);
+		fill(&units->writes, unit, synced->writes[sync]);
+		fill(&units->since_ns, unit, synced->since_ns[sync]);
 	}
 }
 
@@ -156,14 +158,15 @@ static inline void add_piece(const struct done *done, int64_t row, const struct 
 
 	took_ns -= (uint64_t)in_row(&done->begin_ns, row);
 	units->latency_ns[unit] = (int64_t)((uint64_t)units->latency_ns[unit] + took_ns);
-	if (!units->pieces[unit]++)
+	if (!units->begun[unit])
 		copy(units->first, units->first_count, row, unit);
+	units->begun[unit] = true;
 	pieces->unit[at] = unit;
 	copy(pieces->copied, pieces->copied_count, row, at);
 }
 
-PUBLIC int64_t account(const struct done *done, const struct synced *synced,
-		       const struct units *units, const struct pieces *pieces)
+PUBLIC int64_t account(const struct done *done, const struct synced *synced, struct units *units,
+		       const struct pieces *pieces)
 {
 	int64_t unit = 0, sync = 0, plain = 0;
 

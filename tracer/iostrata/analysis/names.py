@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from iostrata.analysis.placed import Placements
 from iostrata.cgroups import NOT_KNOWN
-from iostrata.columns import AsOf, Ints, at, coded, distinct, pair_key
+from iostrata.columns import AsOf, Ints, at, coded, distinct, pair_key, taken
 from iostrata.hops import HOPS, Link
 from iostrata.stitch import ENGINES, EVERY_DEVICE, METHODS, Units, image_name
 from iostrata.trace import FileSystems, ProcessNames, ThreadNames, Trace, file_names, inode_numbers
@@ -35,7 +35,7 @@ def names_of(
     engines = (*ENGINES, *(f"{hop.name}:" for hop in HOPS))
     placements = Placements(hosts)
     labels = [f"{engine}{name}" for engine in engines for name in METHODS]
-    method = units.engine[kept] * len(METHODS) + units.method[kept]
+    method = taken(units.engine, kept) * len(METHODS) + units.method[kept]
     cgroups = _cgroups(trace, units.tid[kept], end_ns)
     file_system, placed = _places(trace, units, kept)
     found: Mapping[str, Coded] = {
@@ -58,7 +58,7 @@ def names_of(
 def _places(trace: Trace, units: Units, kept: Ints) -> tuple[Coded, Coded]:
     """The file system and the device of each write. Of a number that was several file systems',
     those that it was when the write ended; of a disk itself no file system, whatever is mounted."""
-    facts, device = trace.facts, units.device_key[kept]
+    facts, device = trace.facts, taken(units.device_key, kept)
     kinds, kind = _coded(device, _or_all(facts.file_system_name))
     names, name = _coded(device, _or_all(lambda key: image_name(key) or facts.device_name(key)))
     # The number of a device's node.
@@ -98,7 +98,7 @@ def _told_otherwise(
 
 def _files(trace: Trace, units: Units, kept: Ints) -> Coded:
     """The path that each write's file had when the write ended; else its device and number."""
-    device, inode = units.device_key[kept], units.inode[kept]
+    device, inode = taken(units.device_key, kept), units.inode[kept]
     number = inode_numbers(trace.facts, device, inode)
     told = file_names(trace.points["file_name"], trace.facts)
     row = told.rows(device, inode, units.end_ns[kept])

@@ -20,7 +20,7 @@ from iostrata.analysis.quality import quality_of
 from iostrata.analysis.transfers import check_recorded, other_ops
 from iostrata.analysis.unsure import partial_syncs, unsure_syncs
 from iostrata.attribute import joined_writes
-from iostrata.columns import Ints, compact, distinct, one_of, pair_key
+from iostrata.columns import Ints, compact, distinct, one_of, pair_key, taken
 from iostrata.hops import HOPS, Graph, Hop, Node, graph_of, made_for_guests, units_of_served
 from iostrata.large import in_files, large_in_files
 from iostrata.model import Op, Writes
@@ -297,7 +297,7 @@ def _has_workload(trace: Trace) -> bool:
 def _writes_of(top: _Found, kept: Ints, graph: Graph) -> Writes:
     """Most columns of a workload have one number: a device, a size."""
     trace, units = top.trace, top.units
-    device = units.device_key[kept]
+    device = taken(units.device_key, kept)
     links = [link for link in graph.links if link.upper is trace]
     hosts = [link for link in links if link.hop.way == "hypervisor"]
     names, codes = names_of(trace, units, kept, hosts)
@@ -307,12 +307,12 @@ def _writes_of(top: _Found, kept: Ints, graph: Graph) -> Writes:
         latency_ns=units.latency_ns[kept],
         tid=compact(units.tid[kept]),
         tgid=compact(units.tgid[kept]),
-        size_bytes=compact(units.size_bytes[kept]),
-        durable_writes=compact(units.durable_writes[kept]),
-        pieces=compact(units.pieces[kept]),
+        size_bytes=compact(taken(units.size_bytes, kept)),
+        durable_writes=compact(taken(units.durable_writes, kept)),
+        pieces=compact(taken(units.pieces, kept)),
         device_key=compact(device),
         inode=compact(inode_numbers(trace.facts, device, units.inode[kept])),
-        offset_bytes=compact(units.offset_bytes[kept]),
+        offset_bytes=compact(taken(units.offset_bytes, kept)),
         codes={name: compact(column) for name, column in codes.items()},
         names=names,
         realtime_ns=realtime_of(trace, units.begin_ns[kept]),
