@@ -35,7 +35,9 @@ struct syscall_event {
 	long long offset_bytes;
 	unsigned int dev; /* of the file's superblock, kernel encoding (major << 20 | minor) */
 	int result;       /* bytes, 0, or -errno */
-	unsigned int size_bytes; /* asked for; of a part to be synchronised, 0: to the end */
+	/* Asked for; of a part to be synchronised, 0: to the end.  Of an io_uring_enter that waits at
+	 * a ring which a thread of the kernel submits for, that thread; 0: it does not. */
+	unsigned int size_bytes;
 	unsigned int tgid;
 	unsigned int open_flags; /* struct file's f_flags, and OPEN_OF_... below */
 	unsigned char call;      /* enum call */
@@ -68,7 +70,7 @@ enum call {
 	CALL_MSYNC,
 	CALL_IO_SUBMIT,
 	CALL_IO_GETEVENTS,
-	CALL_IO_URING_ENTER, /* only one that submitted or reaped a recorded request */
+	CALL_IO_URING_ENTER, /* only one that submitted, waited for or reaped a recorded request */
 	CALL_SYNC,           /* of all file systems: no file, no device */
 	CALL_SYNCFS,
 	CALL_SENDFILE, /* these three: of the file that they write to */

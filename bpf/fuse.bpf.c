@@ -83,10 +83,6 @@ struct fuse_req___channel {
 	struct fuse_chan *chan;
 };
 
-struct file___fuse {
-	void *private_data;
-};
-
 #pragma clang attribute pop
 
 /* What the daemon is given of any request, and behind that of a write (linux/fuse.h). */
@@ -251,7 +247,7 @@ static __always_inline __u32 connection_of(__u32 descriptor)
 	if (!inode || (PEEK(inode, i_mode) & S_IFMT) != S_IFCHR ||
 	    PEEK(inode, i_rdev) != FUSE_DEVICE)
 		return 0;
-	device = PEEK((struct file___fuse *)file, private_data);
+	device = PEEK(file, private_data);
 	later = (void *)device;
 	if (!device)
 		return 0;

@@ -145,6 +145,7 @@ struct file {
 	struct inode *f_inode;
 	struct address_space
 		*f_mapping; /* of a block device's node, that of the device's own inode */
+	void *private_data;
 };
 
 struct backing_file {
@@ -263,6 +264,7 @@ struct task_struct {
 	struct task_struct *real_parent;
 	struct task_struct *group_leader;
 	struct files_struct *files;
+	struct io_uring_task *io_uring;
 	struct mm_struct *mm;
 	struct bio_list *bio_list; /* two of them */
 	unsigned long nvcsw;       /* how often it left the CPU, of its own will */

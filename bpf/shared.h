@@ -108,7 +108,10 @@ struct thread {
 
 	/* its io_uring_enter concerned a recorded request; another thread may say so at any time */
 	unsigned int uring_concerned;
-	unsigned int generation; /* of its call's file */
+	union {
+		unsigned int generation; /* of its call's file */
+		int ring;                /* the descriptor that it waits at; -1: it waits at none */
+	};
 
 	unsigned long long bio_key;     /* what it queued last */
 	unsigned long long request_key; /* what a worker of io_uring was said to be at last */

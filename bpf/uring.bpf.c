@@ -13,6 +13,9 @@
 #define REQ_F_LINKED (1 << 2 | 1 << 3)
 #define REQ_F_CQE_SKIP (1 << 6)
 #define FILE_SLOT_FLAGS 7ull
+#define ENTER_GETEVENTS 1
+#define ENTER_REGISTERED_RING (1 << 4)
+#define MOST_RINGS 16 /* that a thread has registered */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -43,12 +46,24 @@ struct io_file_table___before {
 	struct io_fixed_file___before *files; /* data since Linux 3597f2786b68 (in v6.13) */
 };
 
+struct list_head {
+	struct list_head *next, *prev;
+};
+
+/* What the kernel's own thread submits for: mostly one ring (IORING_SETUP_ATTACH_WQ). */
+struct io_sq_data {
+	struct list_head ctx_list;
+	struct task_struct *thread;
+};
+
 struct io_ring_ctx {
 	struct io_file_table file_table;
+	struct io_sq_data *sq_data;
 };
 
 struct io_uring_task {
 	struct task_struct *task;
+	struct file *registered_rings[MOST_RINGS];
 };
 
 struct io_kiocb {
@@ -342,6 +357,45 @@ struct uring_exit_context {
 	__s64 result;
 };
 
+static __always_inline struct file *registered_ring(__u32 place)
+{
+	struct task_struct *task = current_task();
+	struct io_uring_task *context = PEEK(task, io_uring);
+	struct file *file = NULL;
+
+	if (!context || !bpf_core_field_exists(context->registered_rings) || place >= MOST_RINGS)
+		return NULL;
+	bpf_probe_read_kernel(&file, sizeof(file), &context->registered_rings[place]);
+	return file;
+}
+
+/* The thread of the kernel that alone submits for the ring which the current thread waited at,
+ * where it has been at recorded requests; 0: there is none, or it submits for other rings, too. */
+static __always_inline __u32 submits_for_ring(const struct thread *thread)
+{
+	struct thread *submitter;
+	struct task_struct *task;
+	struct io_ring_ctx *ring;
+	struct io_sq_data *data;
+	struct file *file;
+	__u32 tid;
+
+	if (thread->rwf & ENTER_REGISTERED_RING)
+		file = registered_ring(thread->ring);
+	else
+		file = file_of_descriptor(thread->ring);
+	if (!file)
+		return 0;
+	ring = PEEK(file, private_data);
+	data = PEEK(ring, sq_data);
+	if (!data || PEEK(data, ctx_list.next) != PEEK(data, ctx_list.prev))
+		return 0;
+	task = PEEK(data, thread);
+	tid = PEEK(task, pid);
+	submitter = thread_of(tid);
+	return submitter && submitter->uring_concerned ? tid : 0;
+}
+
 SEC("tp/syscalls/sys_enter_io_uring_enter")
 int uring_enter(struct uring_enter_context *ctx)
 {
@@ -351,6 +405,7 @@ int uring_enter(struct uring_enter_context *ctx)
 		return 0;
 	thread->call = CALL_IO_URING_ENTER;
 	thread->rwf = ctx->args[3];
+	thread->ring = ctx->args[2] && ctx->args[3] & ENTER_GETEVENTS ? ctx->args[0] : -1;
 	thread->uring_concerned = 0;
 	barrier();
 	thread->enter_ns = bpf_ktime_get_ns();
@@ -362,10 +417,13 @@ int uring_exit(struct uring_exit_context *ctx)
 {
 	struct thread *thread = thread_of(current_tid());
 	union event *e;
+	__u32 polls = 0;
 
 	if (!thread || !thread->enter_ns)
 		return 0;
-	if (thread->uring_concerned) {
+	if (!thread->uring_concerned && thread->ring >= 0)
+		polls = submits_for_ring(thread);
+	if (thread->uring_concerned || polls) {
 		caller_announce(thread);
 		e = emit_reserve(POINT_syscall);
 		if (e) {
@@ -374,7 +432,7 @@ int uring_exit(struct uring_exit_context *ctx)
 			e->syscall.offset_bytes = -1;
 			e->syscall.dev = 0;
 			e->syscall.result = ctx->result;
-			e->syscall.size_bytes = 0;
+			e->syscall.size_bytes = polls;
 			e->syscall.tgid = thread->tgid;
 			e->syscall.open_flags = 0;
 			e->syscall.call = CALL_IO_URING_ENTER;

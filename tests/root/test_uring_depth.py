@@ -51,6 +51,26 @@ def test_a_worker_has_one_after_the_other(requests: Path, slow: Path, mode: str)
     assert (found >= 0.95 * known).all(), found / known
 
 
+def test_they_end_with_the_call_that_waited_for_them_all(requests: Path, disk: Path) -> None:
+    """Those of the kernel's own thread (SQPOLL), too: the program has none before its own clock
+    says so, and all at once."""
+    to = disk / "recording"
+    command = (str(requests), str(disk / "file"), "polled-clock", str(ROUNDS))
+    done = run("record", "-o", str(to), "--", *command)
+    good(done.returncode, done.stderr)
+    clock = [int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("at ")]
+    assert len(clock) == ROUNDS
+    found = iostrata.open(to).analyse().writes
+    assert len(found) == DEPTH * ROUNDS
+    begin, end = (
+        np.sort(column).reshape(ROUNDS, DEPTH) for column in (found.begin_ns, found.end_ns)
+    )
+    assert (end[:, 0] == end[:, -1]).all()
+    assert (begin[:, -1] < end[:, 0]).all()
+    assert (end[:, 0] < clock).all()
+    assert (begin[1:, 0] > clock[:-1]).all()
+
+
 def test_the_disk_has_one_after_the_other(
     requests: Path, disk_only: SlowDisk, tmp_path: Path
 ) -> None:

@@ -39,6 +39,11 @@ class Ring:
         self.world.emit("syscall", end, SUBMITTER, enter_ns=enter, tgid=SUBMITTER, call=call,
                         result=-1)  # fmt: skip
 
+    def waited(self, enter: int, end: int, by: int) -> None:
+        """For the thread that submits, by another."""
+        self.world.emit("syscall", end, by, enter_ns=enter, tgid=by, call=CALL_IO_URING_ENTER,
+                        size_bytes=SUBMITTER, result=-1)  # fmt: skip
+
     def request(self, submit: int, complete: int) -> None:
         self.key += 1
         self.world.emit("io_uring_submit_req", submit, SUBMITTER, request_key=self.key, **FILE)
@@ -109,6 +114,27 @@ def test_a_thread_of_the_kernel_s_that_submits_makes_no_calls(
     ring.request(last, last + 10_000)
     before, behind = [30_000, last + 10_000][: 1 + (last < LOST[0])], [last + 10_000]
     assert ring.ended() == (before * known + behind * (last > LOST[0]))
+
+
+WAITING = 108, 112
+
+
+@pytest.mark.parametrize(
+    ("entered", "known"),
+    [((), False), (WAITING[:1], False), (WAITING, True)],
+    ids=["none", "one of two", "both"],
+)
+def test_but_who_has_waited_for_it_may_so_again(entered: tuple[int, ...], known: bool) -> None:
+    """The calls of any of them may return in the loss, unless it is known to have entered one."""
+    ring = Ring(THREAD_WORKER)
+    for key, tid in enumerate(WAITING):
+        ring.world.target(tid)
+        ring.request(1_000 + 6_000 * key, 5_000 + 6_000 * key)
+        ring.waited(2_000 + 6_000 * key, 6_000 + 6_000 * key, tid)
+    ring.request(20_000, 30_000)
+    for tid in entered:
+        ring.waited(40_000, 120_000, tid)
+    assert ring.ended() == [6_000, 12_000] + [30_000] * known
 
 
 @pytest.mark.parametrize("apart_ns", [SUBMITS_NS, SUBMITS_NS + 1])

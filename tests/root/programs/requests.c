@@ -11,6 +11,7 @@
  * cancelled: an fsync behind a write that fails
  * direct, cached: so many synchronous writes at once; of the latter a worker has one after the other
  * polled-direct, polled-cached: the same, submitted by the kernel's own thread
+ * polled-clock: as polled-direct; behind each round, what CLOCK_MONOTONIC says, ns
  * vector: a synchronous write of two registered buffers
  * plain-vector: the same, not synchronous, and an fsync(2) behind it
  * splice: what a pipe holds, into a file that is O_DSYNC
@@ -31,6 +32,7 @@
 #include <signal.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "ring.h"
 
@@ -126,6 +128,15 @@ static void cached(int fd, int number)
 {
 	check(!fcntl(fd, F_SETFL, 0), "fcntl");
 	direct(fd, number);
+}
+
+static void clocked(int fd, int number)
+{
+	struct timespec now;
+
+	direct(fd, number);
+	check(!clock_gettime(CLOCK_MONOTONIC, &now), "clock_gettime");
+	printf("at %lld\n", now.tv_sec * 1000000000ll + now.tv_nsec);
 }
 
 static void refused(int fd, int number)
@@ -387,6 +398,7 @@ static const struct mode {
 	{ "cached", cached, 0 },
 	{ "polled-direct", direct, IORING_SETUP_SQPOLL },
 	{ "polled-cached", cached, IORING_SETUP_SQPOLL },
+	{ "polled-clock", clocked, IORING_SETUP_SQPOLL },
 	{ "refused", refused, 0 },
 	{ "cancelled", cancelled, 0 },
 	{ "silent", silent, 0 },

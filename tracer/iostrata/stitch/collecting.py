@@ -10,16 +10,18 @@ that submits for others (SQPOLL): it makes no calls, and who collects, by whatev
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import NEVER, AsOf, Ints, at, columns_of, distinct, one_of
+from iostrata.stitch.enters import Enters, enters_of
 from iostrata.stitch.kinds import kinds_of
 from iostrata.stitch.window import whole
 from iostrata.trace import Trace
-from iostrata.trace.layout import CALL_FAULT, CALL_IO_URING_ENTER, THREAD_WORKER
+from iostrata.trace.layout import CALL_FAULT, THREAD_WORKER
 
 SUBMITS_NS: Final = 10_000_000
 """Longer than a call is at what it submits; it waits behind that."""
@@ -29,19 +31,33 @@ def may_return_in_loss(trace: Trace, tid: Ints, end_ns: Ints) -> NDArray[np.bool
     """Whether the call may, of requests that threads (``tid``) submitted, and that end with a call
     or, in none that is told, when they are complete."""
     calls = columns_of(trace.points["syscall"], "tid", "enter_ns", "call")
-    caller, enter, until = calls["tid"], calls["enter_ns"], calls["time_ns"]
-    enters = calls["call"] == CALL_IO_URING_ENTER
-    ended = AsOf(caller[enters], until[enters]).at_or_before(tid, end_ns)
+    caller, enter = calls["tid"], calls["enter_ns"]
+    enters = enters_of(trace)
     loss = trace.losses.next(end_ns)
-    found: NDArray[np.bool_] = (at(until[enters], ended) != end_ns) & (loss < NEVER)
+    collected = at(enters.end_ns, enters.collecting(tid, end_ns)) == end_ns
+    found: NDArray[np.bool_] = ~collected & (loss < NEVER)
     if not found.any():
         return found
     # A page may be missing within another call.
     outer = np.flatnonzero(calls["call"] != CALL_FAULT)
-    following = AsOf(caller[outer], enter[outer]).at_or_after(tid, end_ns)
-    outside = (following >= 0) & (at(enter[outer], following) <= loss)
-    found &= ~outside & ~one_of(tid, _never_call(trace, distinct(tid), caller))
+    entered = AsOf(caller[outer], enter[outer])
+    outside = np.ones(len(tid), np.bool_)
+    for who in _collectors(enters, tid):
+        following = entered.at_or_after(who, end_ns)
+        outside &= (who < 0) | ((following >= 0) & (at(enter[outer], following) <= loss))
+    waits = np.concatenate([caller, enters.submitter])
+    found &= ~outside & ~one_of(tid, _never_call(trace, distinct(tid), waits))
     return found
+
+
+def _collectors(enters: Enters, tid: Ints) -> Iterator[Ints]:
+    """Who may collect the requests of threads, one after the other, -1: none of whose: who
+    submitted them, or all that waited for them."""
+    others = enters.submitter != enters.tid
+    yield np.where(one_of(tid, enters.submitter[others]), -1, tid)
+    for who in distinct(enters.tid[others]).tolist():
+        waited = enters.submitter[others & (enters.tid == who)]
+        yield np.where(one_of(tid, waited), who, -1)
 
 
 def _never_call(trace: Trace, tid: Ints, caller: Ints) -> Ints:

@@ -8,6 +8,7 @@ import numpy as np
 from iostrata.columns import AsOf, Containing, Ints, at, one_of, overlapping
 from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios
+from iostrata.stitch.enters import enters_of
 from iostrata.stitch.halted import halted
 from iostrata.stitch.handing import ahead_of_it, let_go_for_it
 from iostrata.stitch.kinds import kinds_of
@@ -150,7 +151,8 @@ def _asked(window: Window, piece: Ints, tid: Ints, begin_ns: Ints) -> Ints:
 
 
 def _collectors(window: Window, requests: Ints) -> Ints:
-    """The threads that took the results, -1: not known. io_uring's are their submitters."""
+    """The threads that took the results, -1: not known. io_uring's are their submitters, or who
+    waited for those of the kernel's own."""
     pieces = window.pieces
     key, end = pieces.request_key[requests], pieces.end_ns[requests]
     submitted = submissions_in(window, "request_key")
@@ -159,4 +161,7 @@ def _collectors(window: Window, requests: Ints) -> Ints:
     # By a call: the kernel completes any where it happens to be.
     called = (at(taken["time_ns"], found) == end) & (at(taken["enter_ns"], found) > 0)
     of_uring = one_of(key, submitted["request_key"])
-    return np.where(of_uring, pieces.tid[requests], np.where(called, at(taken["tid"], found), -1))
+    calls, tid = enters_of(window.trace), pieces.tid[requests]
+    call = calls.collecting(tid, end)
+    tid = np.where(at(calls.end_ns, call) == end, at(calls.tid, call), tid)
+    return np.where(of_uring, tid, np.where(called, at(taken["tid"], found), -1))

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from iostrata.columns import (
     NEVER,
     AsOf,
-    Containing,
     Ints,
     at,
     columns_of,
@@ -42,6 +41,7 @@ from iostrata.stitch.completions import completion_of, completions, files_of, ke
 from iostrata.stitch.copied import Told, completion_of_copied
 from iostrata.stitch.cut import NO_ROOM, OVER, UNCOLLECTED, UNFINISHED
 from iostrata.stitch.durability import FILE, RANGE
+from iostrata.stitch.enters import enters_of
 from iostrata.stitch.links import links_of
 from iostrata.stitch.opcodes import (
     AIO_FDSYNC,
@@ -62,7 +62,6 @@ from iostrata.stitch.opcodes import (
 from iostrata.stitch.taken import taken_up
 from iostrata.stitch.window import whole
 from iostrata.trace import Points, Trace
-from iostrata.trace.layout import CALL_IO_URING_ENTER
 
 IO_URING, LIBAIO = 1, 2
 
@@ -422,17 +421,13 @@ def _process_of(trace: Trace, tid: Ints, time_ns: Ints) -> Ints:
 def _around(trace: Trace, submitted: dict[str, Ints], complete: Ints) -> tuple[Ints, Ints]:
     """From the entry of the submitter's io_uring_enter to the return of the one that collects.
 
-    Outside such a call (SQPOLL, a completion that nobody waited for) the point itself counts.
+    Outside such a call (a completion that nobody waited for) the point itself counts.
     """
     if not len(complete):
         return complete, complete
-    calls = columns_of(trace.points["syscall"], "tid", "enter_ns", "call")
-    rows = np.flatnonzero(calls["call"] == CALL_IO_URING_ENTER)
-    entered, returned = calls["enter_ns"][rows], calls["time_ns"][rows]
-    inside = Containing(calls["tid"][rows], entered, returned)
-    submit = submitted["time_ns"]
-    begin = at(entered, inside.find(submitted["tid"], submit))
-    end = at(returned, inside.find(submitted["tid"], complete))
+    calls, submit, tid = enters_of(trace), submitted["time_ns"], submitted["tid"]
+    begin = at(calls.enter_ns, calls.submitting(tid, submit))
+    end = at(calls.end_ns, calls.collecting(tid, complete))
     return np.where(begin >= 0, begin, submit), np.where(end >= 0, end, complete)
 
 
