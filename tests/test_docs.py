@@ -114,6 +114,16 @@ def test_blocks_are_what_the_program_prints(page: Path) -> None:
         assert block["text"] == expected(block["what"], block["text"]), block["what"]
 
 
+@pytest.mark.parametrize("page", EVERYWHERE, ids=lambda page: page.stem)
+def test_what_is_shown_stands_apart_from_the_prose(page: Path) -> None:
+    """Where lines were joined, a marker has no block, or a block's marks are amid a line."""
+    text = page.read_text()
+    remarks = re.findall(r"<!--(.*?)-->", text, re.DOTALL)
+    marked = [one for one in remarks if not one.startswith((" SPDX-", " Made by "))]
+    assert marked == [f" {block['what']} " for block in BLOCK.finditer(text)]
+    assert set(re.findall(r"^.*```.*$", text, re.MULTILINE)) <= {"```"}
+
+
 FENCED: Final = re.compile(r"^```\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 FRACTION: Final = re.compile(r"\b\d+\.\d+\b")
 NO_PROSE: Final = re.compile(r"`[^`]*`|<!--.*?-->", re.DOTALL)
