@@ -208,3 +208,23 @@ def test_who_is_not_let_go_waits_for_what_another_sleeps_for() -> None:
     assert found["wakeup.interrupt"] == 100 + 100
     assert found["wakeup.runqueue"] == 900 + 1_000 + 1_400
     assert found["wakeup.worker"] == 100 + 2_000 + 200
+
+
+def test_the_first_worker_waits_for_who_is_to_make_it() -> None:
+    """The writer hands over at 3000 and has no CPU from 3200 to 50000; it makes the worker at
+    51000, which runs at 52000."""
+    world = World()
+    world.target(WRITER)
+    handed_over(world, 0x70, 1_000, opcode=23, open_flags=O_DSYNC)
+    resumes(world, WRITER, 3_200, 0, 50_000, 0, 0)
+    world.emit("thread", 51_000, WRITER, tgid=WRITER, subject_tid=SECOND, kind=THREAD_WORKER,
+               comm=b"iou-wrk-100")  # fmt: skip
+    resumes(world, SECOND, 51_000, 0, 52_000, 0, 0)
+    works(world, SECOND, 0x70, 53_000, 53_100)
+    world.emit("syscall", 78_000, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    ((held,),) = accounts(breakdown).values()
+    assert held["wakeup.runqueue"] == 46_800 + 1_000 + 1_400
+    # From 3000 on but for that, until the worker ran.
+    assert held["wakeup.worker"] == 49_000 - 46_800 - 1_000

@@ -190,15 +190,15 @@ class Pools:
         """Threads that let an idle worker of theirs go, or made one, until they did.
 
         That is asked of them by a worker that falls asleep while more is there: at the latest by
-        the last one before. Where they had handed something over since they ran again, it was for
-        that.
+        the last one before. Where there is none, or they had handed something over since they ran
+        again, it was for what they had handed over.
         """
         thread, since_ns, asker = self._askers
         before = self._every.resumed.at_or_before(thread, since_ns)
-        asked = self._handed_last(thread, since_ns) < at(self._every.on_ns, before)
-        rows = np.flatnonzero(asked & (asker >= 0))
-        asked_ns = self._sleeps.off_ns[asker[rows]]
-        return Service(thread[rows], thread[rows], asked_ns, since_ns[rows])
+        handed_ns = self._handed_last(thread, since_ns)
+        asked_ns = np.where(asker >= 0, at(self._sleeps.off_ns, asker), handed_ns)
+        rows = np.flatnonzero((asked_ns >= 0) & (handed_ns < at(self._every.on_ns, before)))
+        return Service(thread[rows], thread[rows], asked_ns[rows], since_ns[rows])
 
     def had_let_go(self, tid: Ints, begin_ns: Ints) -> tuple[Ints, Ints, Ints]:
         """By which worker's falling asleep those were let go that began with something at some
