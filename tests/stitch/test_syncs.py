@@ -17,7 +17,7 @@ from tests.stitch.test_stacks import DISK, ICLOG, LSN, log_write
 from tests.stitch.test_truth import accounts, analysed, conserves
 from tests.synthetic import O_DSYNC, Request, World, submit
 
-WRITER, WORKER, KEY, OTHER = 100, 600, 0x77, 0x88
+WRITER, WORKER, KEY, OTHER = 100, 601, 0x77, 0x88
 PREEMPTED, INTERRUPTIBLE, UNINTERRUPTIBLE, IDLE = 0, 1, 2, 0x402
 MS = 1_000_000
 FILE = {"inode": 12, "dev": DISK}
@@ -30,7 +30,7 @@ def resumes(world: World, tid: int, off: int, wake: int, on: int, waker: int, st
                subject_tid=tid, waker_context=context if wake else 0)  # fmt: skip
 
 
-def transferred(kind: int = THREAD_HELPER) -> World:
+def transferred(kind: int = THREAD_HELPER, *, resumed: bool = True) -> World:
     """Direct, by io_uring: the disk is done at 22000, and the worker runs at 24000."""
     world = World()
     world.target(WRITER)
@@ -39,7 +39,8 @@ def transferred(kind: int = THREAD_HELPER) -> World:
     world.emit("io_uring_submit_req", 1_000, WRITER, request_key=KEY, **REQUEST)
     submit(world, DISK, WRITER, 1_500, Request(queue=500, scheduler=None, device=20_000))
     world.emit("syscall", 3_000, WRITER, enter_ns=900, call=CALL_IO_URING_ENTER, tgid=WRITER)
-    resumes(world, WORKER, 500, 22_500, 24_000, 0, IDLE)
+    if resumed:
+        resumes(world, WORKER, 500, 22_500, 24_000, 0, IDLE)
     return world
 
 
@@ -122,13 +123,51 @@ def test_a_submitter_that_nobody_let_go(case: str) -> None:
 
 
 def test_whom_it_lets_go_before_its_last_wait_is_no_end_of_the_sync() -> None:
-    """A lock that the submitter waits for."""
+    """A lock that the submitter waits for. Nothing tells of the worker behind its last wait."""
     world = transferred()
     synced(world)
     resumes(world, WRITER, 2_500, 25_500, 25_800, WORKER, UNINTERRUPTIBLE)
     collected(world, 66_000)
     assert account(world) == UNTIL_LOGGED | {
-        "fs": 1_000 + 6_000, "wakeup.interrupt": 500, "wakeup.runqueue": 1_500 + 2_000,
+        "fs": 1_000, "residual": 6_000, "wakeup.interrupt": 500, "wakeup.runqueue": 1_500 + 2_000,
+    }  # fmt: skip
+
+
+NEIGHBOUR = WORKER + 4
+"""On its CPU, as World has threads."""
+
+
+@pytest.mark.parametrize("told", ["resumes", "interrupted"])
+def test_a_worker_whose_cpu_was_another_s_is_at_nothing_that_is_known(told: str) -> None:
+    """It is not told to have left at 62000, nor to run again when it lets the submitter go."""
+    world = transferred()
+    synced(world)
+    if told == "resumes":
+        resumes(world, NEIGHBOUR, 500, 0, 62_000, 0, PREEMPTED)
+    else:
+        world.emit(
+            "block_rq_complete", 62_000, NEIGHBOUR, request_key=0x999, dev=DISK, size_bytes=0
+        )
+    resumes(world, WRITER, 2_500, 5 * MS, 10 * MS, WORKER, INTERRUPTIBLE)
+    resumes(world, WORKER, 5 * MS + 1_000, 11 * MS, 11 * MS + 1_000, 0, IDLE)
+    collected(world, 10 * MS + 1_000)
+    assert account(world) == UNTIL_LOGGED | {
+        "fs": 1_000 + 2_000, "residual": 5 * MS - 62_000, "wakeup.interrupt": 500,
+        "wakeup.reap": 1_000, "wakeup.runqueue": 1_500 + 2_000 + 5 * MS,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("another", [True, False])
+def test_a_worker_that_does_not_run_again_is_at_nothing_behind_its_last_sign(another: bool) -> None:
+    """The submitter is busy until 10 ms: it may have been done, or not, at any time."""
+    world = transferred()
+    synced(world)
+    if another:
+        resumes(world, NEIGHBOUR, 500, 0, 62_000, 0, PREEMPTED)
+    collected(world, 10 * MS + 1_000)
+    assert account(world) == UNTIL_LOGGED | {
+        "fs": 1_000, "residual": 10 * MS + 1_000 - 60_000, "wakeup.interrupt": 500,
+        "wakeup.runqueue": 1_500 + 2_000,
     }  # fmt: skip
 
 
@@ -154,6 +193,19 @@ def test_a_worker_of_io_uring_says_at_which_it_is_within_its_sync() -> None:
     assert found["device.data"] == 20_000
     assert found["fs"] == 5_000 + 8_000
     assert found["wakeup.runqueue"] == 1_500 + 1_000 + 10 * MS - 40_000
+
+
+def test_a_worker_that_was_only_met_is_at_nothing_behind_its_last_sign() -> None:
+    """Nobody was seen to let it go on from its log."""
+    world = transferred(resumed=False)
+    world.emit("xfs_file_fsync", 25_000, WORKER, request_key=KEY, **FILE)
+    log_write(world, WORKER, 26_000)
+    world.emit("xlog_iclog_wait_on", 26_000, WORKER, iclog_key=ICLOG, lsn=LSN, dev=DISK)
+    resumes(world, WRITER, 3_100, 0, 10 * MS, 0, PREEMPTED)
+    collected(world, 10 * MS + 1_000)
+    found = account(world)
+    assert found["fs"] == 1_000
+    assert found["residual"] > 9 * MS
 
 
 def test_libaio_s_submitter_goes_on_when_it_has_synchronised_itself() -> None:

@@ -22,6 +22,7 @@ from iostrata.stitch.serving import WORKER, Service, short_of_cpu
 from iostrata.stitch.spans import SpanList
 from iostrata.stitch.submitting import Submitting
 from iostrata.stitch.turns import Numbers
+from iostrata.stitch.unseen import unseen
 from iostrata.stitch.wakeup import CAUSE, Sleeps, without_cpu
 from iostrata.stitch.window import Window, whole
 
@@ -60,6 +61,7 @@ def handovers(
     requests = np.flatnonzero(pieces.request_key != 0)
     if not len(requests):
         return
+    spans.extend(unseen(window, owners.syncs, sleeps))
     collected = spans.collect()
     worked = one_of(collected.rank, (RANK["fs"], RANK["read.cached"]))
     cause = np.flatnonzero(CAUSE[collected.rank] | worked)
