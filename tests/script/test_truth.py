@@ -144,7 +144,7 @@ def test_what_was_cut_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     cut = text[: text.index("\nend ") - 10]
     found = analysed(cut, tmp_path, status=7)
     assert "did not end by itself" in capsys.readouterr().err
-    assert any("still runs, or was killed" in line for line in found.quality.damage)
+    assert any("still runs, was killed, or" in line for line in found.quality.damage)
     # The line that is there in part is none: nor is it damage of its own.
     assert not any("could not be read" in line for line in found.quality.damage)
 

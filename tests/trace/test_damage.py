@@ -411,7 +411,10 @@ def test_refusals_younger_than_their_packet_are_within_the_window(tmp_path: Path
     assert windows(trace) == [(10, 56, 0, 8), (60, 90, 0, 6)]
 
 
-KILLED = "the recorder still runs, or was killed: from {} on, events may be missing"
+KILLED = (
+    "the recorder still runs, was killed, or could write no more (a full disk): "
+    "from {} on, events may be missing"
+)
 
 
 def ended(directory: Path, events: int, *, end: bool = True, before: int = 0) -> Path:

@@ -20,6 +20,7 @@ MS = 1_000_000
 HELD_BACK = 10 * MS
 WRITTEN = 250
 COUNTED = 1000
+KILLED = "the recorder still runs, was killed, or could write no more (a full disk)"
 # In turn; of threads that each slept once.
 POINTS = {"syscall": (), "sched_resume": ("subject_tid", "off_ns")}
 
@@ -95,7 +96,7 @@ def test_a_cpu_that_went_idle_has_nothing_missing_where_the_counts_say_so(
     assert unsure_since(trace, 0) == 2000
     assert unsure_since(trace, 1) >= 3200
     (line,) = trace.damage
-    assert line == "the recorder still runs, or was killed: from 2.00 s on, events may be missing"
+    assert line == f"{KILLED}: from 2.00 s on, events may be missing"
 
 
 def test_where_a_count_tells_of_more_than_is_there_nothing_is_taken_for_whole(
@@ -153,4 +154,4 @@ def test_no_event_is_missing_where_none_may_be(
         ]
         missing = np.array([time for time in gone if time <= trace.end_ns], np.int64)
         assert trace.losses.touch(missing, missing).all()
-        assert "the recorder still runs, or was killed" in trace.damage[0]
+        assert KILLED in trace.damage[0]

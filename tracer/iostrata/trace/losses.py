@@ -172,7 +172,7 @@ def read_cut(
     why = []
     if killed:
         why.append(
-            "the recorder still runs, or was killed: "
+            "the recorder still runs, was killed, or could write no more (a full disk): "
             f"from {duration(since_ns)} on, events may be missing"
         )
     # Of one that still runs, what it counted last may not be written yet.
