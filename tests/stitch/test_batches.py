@@ -98,13 +98,17 @@ def test_a_submitter_that_has_no_cpu_amid_its_call() -> None:
     assert held == waits(1) | {"wakeup.runqueue": 58_000 + LATE_NS}
 
 
-def of_libaio(world: World, enter: int, end: int) -> None:
-    """Two blocks of one call, whose results another one has."""
-    block = {"opcode": 1, "size_bytes": 8192, "open_flags": O_DSYNC, **FILE}
-    for order, key in enumerate((A, B)):
+def of_libaio(
+    world: World, enter: int, end: int, blocks: list[dict[str, int]] | None = None
+) -> None:
+    """Blocks of one call (two synchronous writes), whose results another one has."""
+    for order, other in enumerate(blocks or [{}, {}]):
+        block = {"opcode": 1, "size_bytes": 8192, "open_flags": O_DSYNC, **FILE, **other}
+        result = block.pop("result", 0 if block["opcode"] == 2 else 8192)
+        key = A + 16 * order
         world.emit("aio_submit", end, WRITER, enter_ns=enter, iocb_key=key, order=order, **block)
         world.emit("aio_complete", end + 2_000, WRITER, enter_ns=end + 1_000, iocb_key=key,
-                   result=8192, **FILE)  # fmt: skip
+                   result=result, opcode=block["opcode"], **FILE)  # fmt: skip
 
 
 @pytest.mark.parametrize("point", ["ext4_sync_file", "xfs_file_fsync"])
@@ -118,6 +122,30 @@ def test_each_block_of_a_batch_waits_for_all_as_the_call_does(point: str) -> Non
     for held in every:
         assert held["fs"] < TOOK_NS
         assert on_cpu(held) == end + 2_000 - 1_000 - sum(waits(2).values())
+        assert held == waits(2)
+
+
+FSYNC, PLAIN, FAILED = {"opcode": 2, "open_flags": 0}, {"open_flags": 0}, {"result": -27}
+
+
+@pytest.mark.parametrize("point", ["ext4_sync_file", "xfs_file_fsync"])
+@pytest.mark.parametrize("among", [FSYNC, PLAIN, FAILED], ids=["fsync", "plain", "failed"])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_what_the_call_does_not_sync_keeps_none_of_the_others(
+    among: dict[str, int], place: int, point: str
+) -> None:
+    world = World()
+    world.target(WRITER)
+    end = synced(world, synced(world, 2_000, point) + 2_000, point) + 1_000
+    blocks: list[dict[str, int]] = [{}, {}]
+    blocks.insert(place, among)
+    of_libaio(world, 1_000, end, blocks)
+    every = told(world)
+    assert len(every) == 3 - (among is not FSYNC)
+    for held in every:
+        uncollected = held.pop("residual", 0)
+        assert uncollected <= (2_000 if among is FSYNC else 0)
+        assert on_cpu(held) == end + 2_000 - 1_000 - sum(waits(2).values()) - uncollected
         assert held == waits(2)
 
 

@@ -17,6 +17,7 @@ from iostrata.stitch.calls import (
     Pieces,
     Reads,
     Units,
+    are_direct,
     method_of_write,
 )
 from iostrata.stitch.chain import FOLLOWED
@@ -48,7 +49,6 @@ from iostrata.stitch.reads import (
     OPEN_OF_DEVICE,
     Transferred,
     Transfers,
-    are_direct,
     direct_of,
     longest_read,
     may_be_disk,

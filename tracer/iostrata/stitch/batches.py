@@ -9,17 +9,28 @@ done before, too, as the call returns behind all.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iostrata.columns import NEVER, AsOf, Containing, Ints, at, overlapping
 from iostrata.stitch.links import submission_of, submissions_in
 from iostrata.stitch.serving import Service, short_of_cpu
-from iostrata.stitch.spans import Edges, SpanList, follow
+from iostrata.stitch.spans import Edges, SpanList, Spans, follow
 from iostrata.stitch.submitting import Submitting
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window
 
 
-def submitted_until(window: Window, requests: Ints) -> Ints:
+def submitted_until(window: Window, requests: Ints, submitting: Submitting) -> Ints:
+    """Until when each of some pieces was its submitter's to do; -1: not told."""
+    left = np.full(len(window.pieces), NEVER)
+    # What is only begun there is on its way behind that, whatever else that call does.
+    begun = np.flatnonzero(~submitting.inline)
+    left[submitting.piece[begun]] = submitting.end_ns[begun]
+    until: Ints = np.minimum(_called_until(window, requests), left[requests])
+    return until
+
+
+def _called_until(window: Window, requests: Ints) -> Ints:
     """When each of some pieces was on its way as far as its submitter tells: io_uring's one by one,
     those of a call of libaio's as that returns; -1: not told."""
     pieces = window.pieces
@@ -39,13 +50,14 @@ def others_of_calls(
 
     ``spans``: of pieces, as far as it is known; ``first``: the number of the first sleep.
     """
-    waiting = _waiting(window, submitting)
-    row, sleep = overlapping(
-        waiting.tid, waiting.begin_ns, waiting.end_ns, sleeps.tid, sleeps.off_ns, sleeps.on_ns
-    )
+    waiting, behind = _waiting(window, submitting)
+    row, sleep = _asleep(waiting, sleeps)
     if not len(row):
         return
     known = spans.collect()
+    if behind[row].any():
+        waiting = _done(waiting, behind, known, submitting)
+        row, sleep = _asleep(waiting, sleeps)
     begin = np.maximum(waiting.begin_ns[row], sleeps.off_ns[sleep])
     until = np.minimum(waiting.end_ns[row], sleeps.runnable_ns[sleep])
     spans.add(waiting.owner[row], "blocked", begin, until)
@@ -60,12 +72,18 @@ def others_of_calls(
     spans.extend(follow(known, Edges(own.piece[at_work], waiting.owner[row], begin, until)))
 
 
-def _waiting(window: Window, submitting: Submitting) -> Service:
+def _asleep(waiting: Service, sleeps: Sleeps) -> tuple[Ints, Ints]:
+    return overlapping(
+        waiting.tid, waiting.begin_ns, waiting.end_ns, sleeps.tid, sleeps.off_ns, sleeps.on_ns
+    )
+
+
+def _waiting(window: Window, submitting: Submitting) -> tuple[Service, NDArray[np.bool_]]:
     """When submitters were amid the calls that submit pieces and not at these: before they came to
-    each, and of libaio's behind that."""
+    each, and of libaio's behind that, and which of both."""
     pieces = window.pieces
     requests = np.flatnonzero(pieces.request_key != 0)
-    until, begin = submitted_until(window, requests), pieces.begin_ns[requests]
+    until, begin = _called_until(window, requests), pieces.begin_ns[requests]
     reached, left = np.full(len(pieces), NEVER), np.full(len(pieces), NEVER)
     reached[submitting.piece], left[submitting.piece] = submitting.begin_ns, submitting.end_ns
     reached, left = reached[requests], left[requests]
@@ -75,4 +93,19 @@ def _waiting(window: Window, submitting: Submitting) -> Service:
     )
     some = np.flatnonzero(until > since)
     owner = np.concatenate([requests, requests])[some]
-    return Service(owner, pieces.tid[owner], since[some], until[some])
+    return Service(owner, pieces.tid[owner], since[some], until[some]), some >= len(requests)
+
+
+def _done(
+    waiting: Service, behind: NDArray[np.bool_], spans: Spans, submitting: Submitting
+) -> Service:
+    """As far as they waited for nothing else: what was only begun there is on its way until its
+    last span in that call is over."""
+    pending = np.ones(int(waiting.owner.max()) + 1, np.bool_)
+    pending[submitting.piece[submitting.inline & (submitting.piece < len(pending))]] = False
+    rows = np.flatnonzero(behind & pending[waiting.owner])
+    last = AsOf(spans.owner, spans.end_ns).at_or_before(waiting.owner[rows], waiting.end_ns[rows])
+    begin = waiting.begin_ns.copy()
+    begin[rows] = np.maximum(begin[rows], at(spans.end_ns, last))
+    some = np.flatnonzero(begin < waiting.end_ns)
+    return Service(waiting.owner[some], waiting.tid[some], begin[some], waiting.end_ns[some])

@@ -40,6 +40,9 @@ from iostrata.trace.layout import (
 
 O_DSYNC: Final = 0o10000
 O_SYNC_ONLY: Final = 0o4000000
+# What programs for this processor are told by their system's headers (asm/fcntl.h).
+O_DIRECT: Final = {"aarch64": 0o200000}
+O_DIRECT_ELSEWHERE: Final = 0o40000
 OPEN_OF_SYNC_INODE: Final = 0x80000000
 """Of the recorder: the file is synchronous by its mount, or by an attribute (events.h)."""
 RWF_DSYNC: Final = 0x2
@@ -389,6 +392,12 @@ def appends(flags: Ints, rwf: Ints) -> NDArray[np.bool_]:
     noted = ((flags & O_APPEND) != 0) & ((rwf & RWF_NOAPPEND) == 0)
     found: NDArray[np.bool_] = noted | ((rwf & RWF_APPEND) != 0)
     return found
+
+
+def are_direct(trace: Trace, open_flags: Ints) -> NDArray[np.bool_]:
+    flag = O_DIRECT.get(str(trace.env.get("architecture")), O_DIRECT_ELSEWHERE)
+    direct: NDArray[np.bool_] = (open_flags & flag) != 0
+    return direct
 
 
 def method_of_write(flags: Ints, rwf: Ints) -> Ints:

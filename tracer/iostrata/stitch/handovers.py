@@ -73,7 +73,10 @@ def handovers(
     begin = np.concatenate([syncs.begin_ns[work], runs.begin_ns])
     # Until it is handed over, the submitter is at it, if nothing else was before.
     handed = np.concatenate(
-        [_asked(window, syncs.worker[work], syncs.tid[work], syncs.begin_ns[work]), runs.handed_ns]
+        [
+            _asked(window, owners, syncs.worker[work], syncs.tid[work], syncs.begin_ns[work]),
+            runs.handed_ns,
+        ]
     )
     before = at(ended_ns, ends.at_or_before(piece, begin))
     # What it is linked behind was run for it, too.
@@ -130,12 +133,12 @@ def handovers(
     spans.extend(without_cpu(sleeps, sleep, requests[row], last[row], end[row], numbers.sleep))
 
 
-def _asked(window: Window, piece: Ints, tid: Ints, begin_ns: Ints) -> Ints:
+def _asked(window: Window, owners: Owners, piece: Ints, tid: Ints, begin_ns: Ints) -> Ints:
     """Since when a worker (``tid``) was asked to sync, of a request that nothing is known to have
     ended for.
 
-    That is at once, where the submitter asks. Behind a transfer, whoever completes that does; who
-    was not seen to, had not asked before the worker began.
+    Where the submitter asks, that is as it comes to it. Behind a transfer, whoever completes that
+    does; who was not seen to, had not asked before the worker began.
     """
     key, since = window.pieces.request_key[piece], window.pieces.begin_ns[piece]
     at_once = np.zeros(len(piece), np.bool_)
@@ -149,7 +152,11 @@ def _asked(window: Window, piece: Ints, tid: Ints, begin_ns: Ints) -> Ints:
         seen = (found >= 0) & (at(time, found) <= begin_ns)
         at_once |= seen & ~one_of(at(opcode, found), transfers)
     at_once |= handed_over(window, piece, tid, begin_ns) >= 0
-    return np.where(at_once, since, begin_ns)
+    came = np.full(len(window.pieces), -1)
+    came[owners.submitting.piece] = owners.submitting.begin_ns
+    of_block = (block >= 0) & (at(blocks["enter_ns"], block) == since)
+    at_once &= ~of_block | (came[piece] >= 0)
+    return np.where(at_once, np.where(of_block, np.maximum(came[piece], since), since), begin_ns)
 
 
 def _collectors(window: Window, requests: Ints) -> Ints:

@@ -193,10 +193,10 @@ class Pools:
         the last one before. Where there is none, or they had handed something over since they ran
         again, it was for what they had handed over.
         """
-        thread, since_ns, asker = self._askers
+        thread, since_ns, asker, first = self._askers
         before = self._every.resumed.at_or_before(thread, since_ns)
         handed_ns = self._handed_last(thread, since_ns)
-        asked_ns = np.where(asker >= 0, at(self._sleeps.off_ns, asker), handed_ns)
+        asked_ns = np.where(first, handed_ns, at(self._sleeps.off_ns, asker))
         rows = np.flatnonzero((asked_ns >= 0) & (handed_ns < at(self._every.on_ns, before)))
         return Service(thread[rows], thread[rows], asked_ns[rows], since_ns[rows])
 
@@ -208,7 +208,7 @@ class Pools:
         looked before: io_acct_activate_free_worker, io_uring/io-wq.c), leaves what is there to the
         next that falls asleep, or is through.
         """
-        thread, let_go_ns, asker = self._askers
+        thread, let_go_ns, asker, _ = self._askers
         free = self._free
         last = AsOf(self._sleeps.tid[free], self._sleeps.on_ns[free]).at_or_before(tid, begin_ns)
         asker = np.where(last >= 0, at(asker, last), -1)
@@ -224,9 +224,10 @@ class Pools:
         return at(self._handed_ns, self._handed.at_or_before(thread, time_ns))
 
     @cached_property
-    def _askers(self) -> tuple[Ints, Ints, Ints]:
+    def _askers(self) -> tuple[Ints, Ints, Ints, NDArray[np.bool_]]:
         """Of each that is free: whose it is, when it was let go, and, if that thread did, which of
-        its others (sleep, -1: none) had fallen asleep last before, at something."""
+        its others (sleep, -1: none) had fallen asleep last before, at something; and whether it did
+        and none had."""
         free = self._sleeps.rows(self._free)
         thread, since_ns = self._thread_of(free.tid), free.runnable_ns
         made = (changes(self._sleeps.tid) & ~self._sleeps.asleep)[self._free]
@@ -234,7 +235,7 @@ class Pools:
         at_one = np.flatnonzero(self._sleeps.asleep & self._at_one)
         off_ns, of = self._sleeps.off_ns[at_one], self._thread_of(self._sleeps.tid[at_one])
         last = AsOf(of, off_ns).at_or_before(thread, since_ns)
-        return thread, since_ns, np.where(by_it & (last >= 0), at(at_one, last), -1)
+        return thread, since_ns, np.where(by_it, at(at_one, last), -1), by_it & (last < 0)
 
     def _union(self, thread: int) -> Union:
         """When any of a thread's workers had something to do, or may have."""

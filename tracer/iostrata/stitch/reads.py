@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Containing, Ints, at, columns_of, joined, one_of, pair_key
 from iostrata.stitch.account import serving
-from iostrata.stitch.calls import METHOD, Pieces, Reads, Units
+from iostrata.stitch.calls import METHOD, Pieces, Reads, Units, are_direct
 from iostrata.stitch.cut import cut_short
 from iostrata.stitch.pages import OF_FILE
 from iostrata.stitch.requests import reads_data
@@ -39,9 +39,6 @@ from iostrata.trace.layout import (
 
 OPEN_OF_DEVICE: Final = 0x40000000
 """Of the recorder: a block device's node (events.h)."""
-# What programs for this processor are told by their system's headers (asm/fcntl.h).
-O_DIRECT: Final = {"aarch64": 0o200000}
-O_DIRECT_ELSEWHERE: Final = 0o40000
 ACCESS: Final = 3
 WRITE_ONLY: Final = 1
 """Of f_flags (O_ACCMODE, O_WRONLY)."""
@@ -239,12 +236,6 @@ def _batched(found: Submissions) -> NDArray[np.bool_]:
     _, row, count = np.unique(call, return_inverse=True, return_counts=True)
     batched: NDArray[np.bool_] = (found.engine == LIBAIO) & (count[row] > 1)
     return batched
-
-
-def are_direct(trace: Trace, open_flags: Ints) -> NDArray[np.bool_]:
-    flag = O_DIRECT.get(str(trace.env.get("architecture")), O_DIRECT_ELSEWHERE)
-    direct: NDArray[np.bool_] = (open_flags & flag) != 0
-    return direct
 
 
 def read_outside(trace: Trace) -> tuple[int, int]:

@@ -31,6 +31,7 @@ from iostrata.stitch.inside import Inside
 from iostrata.stitch.kinds import Kinds, kinds_of
 from iostrata.stitch.osd import handed_of
 from iostrata.stitch.others import Others
+from iostrata.stitch.owners import Owners
 from iostrata.stitch.pages import PAGE_CACHE, awaited, read_at_once
 from iostrata.stitch.people import told
 from iostrata.stitch.pushes import asleep_for_log, pushes
@@ -38,7 +39,6 @@ from iostrata.stitch.scene import Asleep, Scene, asleep_of, scene_of
 from iostrata.stitch.serving import WORKER, issuers, late_for, short_of_cpu, submitters
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.stages import stages_of
-from iostrata.stitch.syncs import Syncs
 from iostrata.stitch.turns import Waited, behind_of
 from iostrata.stitch.wakers import Explained, Wakers
 from iostrata.stitch.wakeup import run_queue
@@ -134,7 +134,7 @@ def stitch(window: Window) -> Stitched:
 def _at_work(scene: Scene) -> SpanList:
     """What pieces did, and what was done for them on disks and by other machines."""
     window, disks, owners, spans = scene.window, scene.disks, scene.owners, SpanList()
-    _calls(spans, window, owners.syncs)
+    _calls(spans, window, owners)
     submitted(spans, window, owners.submitting, disks.bios)
     spans.add(owners.runs.piece, "syscall", owners.runs.begin_ns, owners.runs.end_ns)
     spans.extend(disks.spans_of(disks.piece))
@@ -206,7 +206,7 @@ def _waited(scene: Scene) -> Waited:
     )
 
 
-def _calls(spans: SpanList, window: Window, syncs: Syncs) -> None:
+def _calls(spans: SpanList, window: Window, owners: Owners) -> None:
     """The floor of the stack: the calls themselves, and the file system's sync inside them.
 
     An asynchronous request has no floor: what no layer claims of it is unattributed. A server's
@@ -216,13 +216,14 @@ def _calls(spans: SpanList, window: Window, syncs: Syncs) -> None:
     floored = (pieces.request_key == 0) | window.serves
     calls = np.where(floored, np.arange(len(pieces)), -1)
     spans.add(calls, window.floor, pieces.begin_ns, pieces.end_ns)
+    syncs = owners.syncs
     spans.add(syncs.piece, "fs", syncs.begin_ns, syncs.end_ns)
     hidden = _left_unseen(window, floored)
     spans.add(hidden, "blocked", pieces.begin_ns[hidden], pieces.end_ns[hidden])
     requests = np.flatnonzero(pieces.request_key != 0)
     if len(requests):
         # What the submitter itself did for the request before it was on its way.
-        until = submitted_until(window, requests)
+        until = submitted_until(window, requests, owners.submitting)
         spans.add(requests, "syscall", pieces.begin_ns[requests], until)
 
 

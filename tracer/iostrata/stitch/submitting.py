@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +20,19 @@ from iostrata.columns import (
     order_of,
     ranges,
 )
+from iostrata.stitch.calls import PLAIN, are_direct, method_of_write
 from iostrata.stitch.completions import completions
 from iostrata.stitch.kinds import kinds_of
 from iostrata.stitch.links import completed_last, submission_of, submissions_in
-from iostrata.stitch.opcodes import URING_CHANGES, URING_READS, URING_WRITES
+from iostrata.stitch.opcodes import AIO_READS, AIO_WRITES, URING_CHANGES, URING_READS, URING_WRITES
 from iostrata.stitch.requests import reads_data
 from iostrata.stitch.syncs import SYNCS, WHOLE
 from iostrata.stitch.wakeup import sleeps_of
 from iostrata.stitch.window import Columns, Window, whole
 from iostrata.trace.layout import THREAD_WORKER
+
+UNTIED: Final = -2
+"""As a time: nothing ties a block to what its call did."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +40,7 @@ class Submitting:
     """A submitter's time for each request, from when it came to it on: thread and piece.
 
     ``whole``: it was done there, if it went through the page cache: nothing of it came later.
+    ``inline``: of libaio's, that it did, and was.
     """
 
     tid: Ints
@@ -42,16 +48,19 @@ class Submitting:
     end_ns: Ints
     piece: Ints
     whole: NDArray[np.bool_]
+    inline: NDArray[np.bool_]
 
 
 def submitting_of(window: Window, requests: Ints) -> Submitting:
     """Until it hands the request over, submits the next one, or returns from its call."""
     if not len(requests):
-        return Submitting(requests, requests, requests, requests, requests > 0)
+        none = requests > 0
+        return Submitting(requests, requests, requests, requests, none, none)
     pieces = window.pieces
     key, begin = pieces.request_key[requests], pieces.begin_ns[requests]
     uring = submissions_in(window, "tid", "opcode")
-    blocks, start = _of_batches(window)
+    batches = _of_batches(window)
+    blocks, start = batches.blocks, batches.start_ns
     found = AsOf(blocks["iocb_key"], blocks["enter_ns"]).at_or_after(key, begin)
     aio = at(start, np.where(at(blocks["enter_ns"], found) == begin, found, -1))
     after = at(uring["time_ns"], submission_of(window, key, begin))
@@ -82,6 +91,8 @@ def submitting_of(window: Window, requests: Ints) -> Submitting:
     # io_submit's is told with its blocks only.
     returned = np.where(after[known] < 0, at(blocks["time_ns"], found[known]), NEVER)
     end = np.minimum(end, np.maximum(returned, begin))
+    block = np.where(after[known] < 0, found[known], -1)
+    end = np.where(at(batches.passed.astype(np.int64), block) > 0, begin, end)
     end = _polling(window, tid, begin, end)
     whole = (after[known] < 0) & (end > begin)
     if window.reads is not None:
@@ -98,7 +109,9 @@ def submitting_of(window: Window, requests: Ints) -> Submitting:
         # What libaio reads through the page cache, its call waits for; io_uring's waits for none.
         end = np.where(of_aio & ~direct, end, np.where(at_once, np.minimum(end, done), left))
         whole = at_once | of_aio
-    return Submitting(tid, begin, end, requests, whole)
+    return Submitting(
+        tid, begin, end, requests, whole, at(batches.inline.astype(np.int64), block) > 0
+    )
 
 
 def _polling(window: Window, tid: Ints, begin_ns: Ints, end_ns: Ints) -> Ints:
@@ -130,14 +143,26 @@ def _done_at_once(window: Window, key: Ints, tid: Ints, begin_ns: Ints) -> Ints:
     return np.where((off_ns >= 0) & (off_ns < done), -1, done)
 
 
-def _of_batches(window: Window) -> tuple[Columns, Ints]:
-    """The control blocks, and when io_submit came to each; -1 where nothing tells.
+@dataclass(frozen=True, eq=False)
+class _Batches:
+    """Control blocks (``blocks``, columns), and when io_submit came to each (``start_ns``), -1:
+    nothing tells. ``passed``: it only had it queued, and was at none of it; ``inline``: it was done
+    there, through the page cache."""
 
-    A call that submits one block is that block's from its entry on. In a batch only order ties
-    them to what the call did. If it synced as often as there are blocks, it came to the n-th as it
-    had synced the one before; or else where the n-th bio begins, if there are as many of these.
+    blocks: Columns
+    start_ns: Ints
+    passed: NDArray[np.bool_]
+    inline: NDArray[np.bool_]
+
+
+def _of_batches(window: Window) -> _Batches:
+    """A call that submits one block is that block's from its entry on. In a batch only order ties
+    them to what the call did. If it synced as often as there are blocks that it had to sync, it
+    came to what is behind one as that was synced; or else to the n-th where the n-th bio begins, if
+    there are as many of these.
     """
-    blocks = window.columns("aio_submit", "tid", "enter_ns", "iocb_key", "order")
+    blocks = window.columns("aio_submit", "tid", "enter_ns", "iocb_key", "order", "opcode",
+                            "open_flags", "rwf")  # fmt: skip
     by_call = order_of(blocks["tid"], blocks["enter_ns"])
     tid, enter = blocks["tid"][by_call], blocks["enter_ns"][by_call]
     new = changes(tid) | changes(enter)
@@ -145,9 +170,10 @@ def _of_batches(window: Window) -> tuple[Columns, Ints]:
     batch[by_call] = np.cumsum(new) - 1
     tid, enter = tid[new], enter[new]
     count = np.bincount(batch, minlength=len(tid))
+    in_turn = order_of(batch, blocks["order"])
     # Its place among those that are recorded: a call may have others.
     place_of = np.empty(len(batch), np.int64)
-    place_of[order_of(batch, blocks["order"])] = ranges(count)
+    place_of[in_turn] = ranges(count)
     # Of what reads there are blocks where its bios count, too.
     reads = bool(window.trace.env.get("reads"))
     until = np.zeros(len(tid), np.int64)
@@ -161,18 +187,47 @@ def _of_batches(window: Window) -> tuple[Columns, Ints]:
     carried = np.bincount(call[data], minlength=len(tid))
     first = np.cumsum(carried) - carried
     place = np.minimum(first[batch] + place_of, max(len(data) - 1, 0))
-    ordered = at(bios["time_ns"], at(data, place))
-    ordered = np.where(carried[batch] == count[batch], ordered, -1)
-    first, turn = _turns(window, calls, enter, count)
-    synced = first[batch] >= 0
-    ordered[synced] = turn[first[batch[synced]] + place_of[synced]]
-    return blocks, np.where(count[batch] == 1, blocks["enter_ns"], ordered)
+    start = at(bios["time_ns"], at(data, place))
+    direct = are_direct(window.trace, blocks["open_flags"])
+    # What goes through the page cache has bios of its log's as well, or none.
+    cached = np.bincount(batch, one_of(blocks["opcode"], AIO_WRITES) & ~direct) > 0
+    start = np.where((carried == count)[batch] & ~cached[batch], start, -1)
+    alone, passed = count[batch] == 1, np.zeros(len(batch), np.bool_)
+    if not alone.all():
+        synced = _synced_there(window, blocks) & ~direct
+        before = np.empty(len(batch), np.int64)
+        before[in_turn] = np.cumsum(synced[in_turn]) - synced[in_turn]
+        before -= before[in_turn[np.cumsum(count) - count]][batch]
+        came = _behind_syncs(window, calls, batch, synced, before)
+        came = np.where(came == -1, enter[batch], came)
+        tied = came != UNTIED
+        start = np.where(tied, np.where(came == NEVER, until[batch], came), start)
+        passed = tied & ~synced & ~alone
+    inline = one_of(blocks["opcode"], (*AIO_WRITES, *AIO_READS)) & ~direct
+    return _Batches(blocks, np.where(alone, blocks["enter_ns"], start - passed), passed, inline)
 
 
-def _turns(window: Window, calls: Containing, enter_ns: Ints, count: Ints) -> tuple[Ints, Ints]:
-    """Of calls that synced as often as they have blocks (``count``), the row of their first turn,
-    -1: others; and of each turn, when it began: the sync before it was over, or, of a file system
-    that does not tell that, its own began."""
+def _synced_there(window: Window, blocks: Columns) -> NDArray[np.bool_]:
+    """Which blocks are writes that whoever submits them syncs, if it writes them at all."""
+    writes = one_of(blocks["opcode"], AIO_WRITES)
+    durable = method_of_write(blocks["open_flags"], blocks["rwf"]) != PLAIN
+    done = window.columns("aio_complete", "iocb_key", "result")
+    found = AsOf(done["iocb_key"], done["time_ns"]).at_or_after(
+        blocks["iocb_key"], blocks["time_ns"]
+    )
+    failed = (found >= 0) & (at(done["result"], found) <= 0)
+    synced: NDArray[np.bool_] = writes & durable & ~failed
+    return synced
+
+
+def _behind_syncs(
+    window: Window, calls: Containing, batch: Ints, synced: NDArray[np.bool_], before: Ints
+) -> Ints:
+    """When calls came to their blocks, each behind so many syncs (``before``): the last of these
+    was over, or, of a file system that does not tell that, the next one began.
+
+    -1: as the call began; NEVER: as it returned; UNTIED: it has not synced as often as it should.
+    """
     tid, begin, over = [], [], []
     for point in SYNCS:
         extra = ("enter_ns",) if point in WHOLE else ()
@@ -185,9 +240,11 @@ def _turns(window: Window, calls: Containing, enter_ns: Ints, count: Ints) -> tu
     thread, since, until = (np.concatenate(parts) for parts in (tid, begin, over))
     call = calls.find(thread, since)
     order = order_of(call, since)[np.count_nonzero(call < 0) :]
-    call, turn, until = call[order], since[order], until[order]
-    turn[1:] = np.where(until[:-1] >= 0, until[:-1], turn[1:])
-    new = changes(call)
-    turn[new] = enter_ns[call[new]]
-    times = np.bincount(call, minlength=len(count))
-    return np.where(times == count, np.cumsum(times) - times, -1), turn
+    call, since, until = call[order], since[order], until[order]
+    wanted = np.bincount(batch, synced).astype(np.int64)
+    times = np.bincount(call, minlength=len(wanted))
+    row = (np.cumsum(times) - times)[batch] + before
+    following = np.where(before < times[batch], at(since, np.minimum(row, len(since) - 1)), NEVER)
+    last = at(until, np.where(before > 0, np.minimum(row, len(until)) - 1, -1))
+    came = np.where(before == 0, -1, np.where(last >= 0, last, following))
+    return np.where((times == wanted)[batch] & (times[batch] > 0), came, UNTIED)
