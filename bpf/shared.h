@@ -125,7 +125,7 @@ struct thread {
 	unsigned int exit_reason;
 	unsigned int exit_isa;
 	unsigned int vcpu;
-	unsigned int vcpu_pad;
+	unsigned int migrations; /* how often it had been moved when it could run last, preempted */
 
 	/* when it was moved last from one CPU's queue to another's */
 	unsigned long long moved_ns;
@@ -140,9 +140,6 @@ struct thread {
 
 	/* since when it is stopped on its way back to user space, 0: it is not */
 	unsigned long long stopped_ns;
-
-	unsigned int migrations; /* how often it had been moved when it could run last */
-	unsigned int migrations_pad;
 } __attribute__((aligned(64)));
 
 /* So many runs are remembered of each CPU; what a thread waited for before is not known. */

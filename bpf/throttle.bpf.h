@@ -175,7 +175,6 @@ static __always_inline void throttle_begin(struct thread *thread, struct task_st
 	}
 	thread->queue_key = (__u64)queue;
 	thread->throttled_ns = queue ? throttled_ns(queue) : 0;
-	thread->migrations = migrations(task);
 }
 
 /* The number of the group with a quota that a task of a queue is in, or is nearest below; 0: not
@@ -224,21 +223,25 @@ static __always_inline __u64 throttle_kept_ns(const struct thread *thread, struc
 					      __u64 since_ns, __u64 now_ns)
 {
 	struct cfs_rq *queue;
+	__s64 kept_ns = 0;
 	__u32 moved;
-	__s64 kept_ns;
 
 	if (unlikely(thread->queue_key == OWN_RUNTIME))
 		return own_kept_ns(thread, task, since_ns, now_ns);
-	moved = migrations(task) - thread->migrations;
-	if (unlikely(moved))
-		return moved == 1 && !thread->off_state
-			       ? kept_before_ns(thread, task, now_ns - since_ns)
-			       : 0;
 	queue = throttled_queue(task);
-	if (!queue || thread->queue_key != (__u64)queue)
+	if (!queue)
 		return 0;
-	kept_ns = throttled_ns(queue) - thread->throttled_ns;
-	return kept_ns > 0 ? kept_ns : 0;
+	if (thread->queue_key == (__u64)queue) {
+		kept_ns = throttled_ns(queue) - thread->throttled_ns;
+		if (likely(kept_ns <= 0))
+			return 0;
+	}
+	if (thread->off_state)
+		return kept_ns;
+	moved = migrations(task) - thread->migrations;
+	if (!moved)
+		return kept_ns;
+	return moved == 1 ? kept_before_ns(thread, task, now_ns - since_ns) : 0;
 }
 
 /* The queue of a task's group on a CPU. */

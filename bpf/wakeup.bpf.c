@@ -227,6 +227,8 @@ static __always_inline void leaves(__u64 *ctx, struct thread *thread, struct tas
 	if (thread->pooled && thread->off_state)
 		worker_sleeps(thread, task);
 	thread->stack = filter.why && !preempted ? stack_of(ctx) : -1;
+	if (!thread->off_state)
+		thread->migrations = migrations(task);
 	if (!thread->off_state || thread->let_go)
 		throttle_begin(thread, task);
 	if (is_useless(thread))
