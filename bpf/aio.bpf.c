@@ -7,6 +7,7 @@
 #include <linux/aio_abi.h>
 
 #include "file.bpf.h"
+#include "switches.bpf.h"
 #include "task.bpf.h"
 #include "work.bpf.h"
 
@@ -54,6 +55,7 @@ static __always_inline int call_enter(__u32 call, __u64 id, __u64 array)
 	thread->scratch[1] = array;
 	barrier();
 	thread->enter_ns = bpf_ktime_get_ns();
+	switches_begin(thread);
 	return 0;
 }
 
@@ -212,6 +214,7 @@ static __always_inline int call_exit(struct aio_exit_context *ctx, __u32 point)
 		return 0;
 	if (count > 0) {
 		caller_announce(thread);
+		switches_end(thread);
 		context = (__u64)context_of(thread->scratch[0]);
 		for (__u32 i = 0; i < AIO_BLOCKS && i < count; i++)
 			aio_block(context, i, point);

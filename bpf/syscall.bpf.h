@@ -5,6 +5,7 @@
 
 #include "file.bpf.h"
 #include "calls.h"
+#include "switches.bpf.h"
 #include "task.bpf.h"
 
 /* From linux/fs.h; the latter since Linux 73fa7547c70b, in v6.9. */
@@ -41,25 +42,6 @@ static __always_inline bool call_appends(const struct thread *thread)
 	return thread->rwf & RWF_APPEND;
 }
 
-/* The kernel counts a switch before it tells of it (__schedule). */
-static __always_inline __u32 switches_of_current(void)
-{
-	return CURRENT(struct task_struct, nvcsw) + CURRENT(struct task_struct, nivcsw);
-}
-
-/* Seldom: a kernel that shows all its switches never comes here. */
-static __noinline void hidden_tell(const struct thread *thread, __u32 count)
-{
-	union event *e = emit_reserve(POINT_sched_hidden);
-
-	if (!e)
-		return;
-	e->sched_hidden.enter_ns = thread->enter_ns;
-	e->sched_hidden.count = count;
-	e->sched_hidden.pad = 0;
-	emit_submit(e, POINT_sched_hidden);
-}
-
 static __always_inline void call_begin(struct thread *thread, const struct file_identity *file)
 {
 	thread->file_key = file->file_key;
@@ -73,9 +55,7 @@ static __always_inline void call_begin(struct thread *thread, const struct file_
 		thread->name_tag = file_tell(file, thread->name_tag);
 	barrier();
 	thread->enter_ns = bpf_ktime_get_ns();
-	/* Behind that: from here on each switch is counted by both. */
-	barrier();
-	thread->switches = switches_of_current();
+	switches_begin(thread);
 }
 
 static __always_inline void call_is(struct thread *thread, __u8 call, __s64 offset_bytes,
@@ -110,12 +90,10 @@ static __always_inline __s64 offset_moved(const struct thread *thread, __s64 res
 
 static __always_inline void call_end(struct thread *thread, __s64 result)
 {
-	__u32 hidden = switches_of_current() - thread->switches;
 	union event *e;
 
 	caller_announce(thread);
-	if (unlikely(hidden))
-		hidden_tell(thread, hidden);
+	switches_end(thread);
 	e = emit_reserve(POINT_syscall);
 	if (e) {
 		e->syscall.enter_ns = thread->enter_ns;

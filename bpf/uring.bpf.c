@@ -6,6 +6,7 @@
  * other arguments and refuse these programs.
  */
 #include "file.bpf.h"
+#include "switches.bpf.h"
 #include "task.bpf.h"
 #include "work.bpf.h"
 
@@ -409,6 +410,7 @@ int uring_enter(struct uring_enter_context *ctx)
 	thread->uring_concerned = 0;
 	barrier();
 	thread->enter_ns = bpf_ktime_get_ns();
+	switches_begin(thread);
 	return 0;
 }
 
@@ -425,6 +427,7 @@ int uring_exit(struct uring_exit_context *ctx)
 		polls = submits_for_ring(thread);
 	if (thread->uring_concerned || polls) {
 		caller_announce(thread);
+		switches_end(thread);
 		e = emit_reserve(POINT_syscall);
 		if (e) {
 			e->syscall.enter_ns = thread->enter_ns;

@@ -129,6 +129,8 @@ def test_what_is_complete_in_a_chain_waits_for_who_is_stopped(disk: Path, reques
     assert amid_ns > TIMES * STOPPED_S * 1e9
     found = analyse(recording)
     rows = {layer.row: int(ns.sum()) for layer, ns in zip(found.layers, found.time_ns, strict=True)}
-    # But for the disk's own time.
-    assert rows["wakeup.reap"] >= 0.9 * amid_ns, rows
+    assert rows["wakeup.reap"] > 0, rows
+    # But for the disk's own time. A busy one's write is a worker's, which is stopped as well.
+    disk_ns = sum(ns for row, ns in rows.items() if row.startswith(("device", "block")))
+    assert rows["wakeup.reap"] + rows["wakeup.worker"] >= 0.95 * amid_ns - disk_ns, rows
     assert found.residual_ns.sum() <= 0.05 * amid_ns

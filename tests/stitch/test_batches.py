@@ -160,3 +160,15 @@ def test_a_batch_of_which_it_is_not_known_what_was_for_which() -> None:
     for held in told(world):
         assert on_cpu(held) == end - 1_000 - asleep - LATE_NS
         assert held == {"residual": asleep + uncollected, "wakeup.runqueue": LATE_NS}
+
+
+def test_a_call_in_which_a_switch_was_not_seen_may_have_slept_anywhere() -> None:
+    world = World()
+    world.target(WRITER)
+    end = synced(world, synced(world, 2_000) + 2_000) + 1_000
+    world.emit("sched_hidden", end - 10, WRITER, enter_ns=1_000, count=1)
+    of_libaio(world, 1_000, end)
+    for held in told(world):
+        assert on_cpu(held) <= 2_010
+        assert held.pop("residual") >= end - 10 - 1_000 - sum(waits(2).values())
+        assert held == waits(2)

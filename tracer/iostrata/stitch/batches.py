@@ -30,6 +30,25 @@ def submitted_until(window: Window, requests: Ints, submitting: Submitting) -> I
     return until
 
 
+def unseen_in_calls(
+    spans: SpanList, window: Window, requests: Ints, submitting: Submitting
+) -> None:
+    """Adds when submitters were amid calls in which they left the CPU and nobody saw it, and at
+    some pieces or before these: whatever no layer claims of that, they may have slept."""
+    told = window.columns("sched_hidden", "tid", "enter_ns")
+    if not len(told["tid"]):
+        return
+    pieces, left = window.pieces, np.full(len(window.pieces), -1)
+    left[submitting.piece] = submitting.end_ns
+    begin = pieces.begin_ns[requests]
+    until = np.maximum(np.maximum(_called_until(window, requests), left[requests]), begin)
+    row, call = overlapping(
+        pieces.tid[requests], begin, until, told["tid"], told["enter_ns"], told["time_ns"]
+    )
+    begin = np.maximum(begin[row], told["enter_ns"][call])
+    spans.add(requests[row], "blocked", begin, np.minimum(until[row], told["time_ns"][call]))
+
+
 def _called_until(window: Window, requests: Ints) -> Ints:
     """When each of some pieces was on its way as far as its submitter tells: io_uring's one by one,
     those of a call of libaio's as that returns; -1: not told."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from iostrata.columns import NEVER, AsOf, Ints, at
 from iostrata.stitch.audit import Audit, activities_of, audit
-from iostrata.stitch.batches import others_of_calls, submitted_until
+from iostrata.stitch.batches import others_of_calls, submitted_until, unseen_in_calls
 from iostrata.stitch.behind import Behind
 from iostrata.stitch.completing import Completing, completing
 from iostrata.stitch.endings import endings_of
@@ -225,6 +225,7 @@ def _calls(spans: SpanList, window: Window, owners: Owners) -> None:
         # What the submitter itself did for the request before it was on its way.
         until = submitted_until(window, requests, owners.submitting)
         spans.add(requests, "syscall", pieces.begin_ns[requests], until)
+        unseen_in_calls(spans, window, requests, owners.submitting)
 
 
 def _left_unseen(window: Window, floored: NDArray[np.bool_]) -> Ints:

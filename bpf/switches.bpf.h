@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* How often a thread leaves its CPU amid a call: by the kernel's count, and as was seen. */
+#ifndef IOSTRATA_SWITCHES_BPF_H
+#define IOSTRATA_SWITCHES_BPF_H
+
+#include "thread.bpf.h"
+
+/* The kernel counts a switch before it tells of it (__schedule). */
+static __always_inline __u32 switches_of_current(void)
+{
+	return CURRENT(struct task_struct, nvcsw) + CURRENT(struct task_struct, nivcsw);
+}
+
+/* The call has begun: from here on each switch is counted by both. */
+static __always_inline void switches_begin(struct thread *thread)
+{
+	barrier();
+	thread->switches = switches_of_current();
+}
+
+/* Seldom: a kernel that shows all its switches never comes here. */
+static __noinline void hidden_tell(const struct thread *thread, __u32 count)
+{
+	union event *e = emit_reserve(POINT_sched_hidden);
+
+	if (!e)
+		return;
+	e->sched_hidden.enter_ns = thread->enter_ns;
+	e->sched_hidden.count = count;
+	e->sched_hidden.pad = 0;
+	emit_submit(e, POINT_sched_hidden);
+}
+
+/* The call is about to end. */
+static __always_inline void switches_end(const struct thread *thread)
+{
+	__u32 hidden = switches_of_current() - thread->switches;
+
+	if (unlikely(hidden))
+		hidden_tell(thread, hidden);
+}
+
+#endif
