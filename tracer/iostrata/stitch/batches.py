@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import NEVER, AsOf, Containing, Ints, at, overlapping
-from iostrata.stitch.links import submission_of, submissions_in
+from iostrata.stitch.links import block_of, submission_of, submissions_in
 from iostrata.stitch.serving import Service, short_of_cpu
 from iostrata.stitch.spans import Edges, SpanList, Spans, follow
 from iostrata.stitch.submitting import Submitting
@@ -26,7 +26,7 @@ def submitted_until(window: Window, requests: Ints, submitting: Submitting) -> I
     # What is only begun there is on its way behind that, whatever else that call does.
     begun = np.flatnonzero(~submitting.inline)
     left[submitting.piece[begun]] = submitting.end_ns[begun]
-    until: Ints = np.minimum(_called_until(window, requests), left[requests])
+    until: Ints = np.minimum(window.once(_called_until), left)[requests]
     return until
 
 
@@ -41,7 +41,7 @@ def unseen_in_calls(
     pieces, left = window.pieces, np.full(len(window.pieces), -1)
     left[submitting.piece] = submitting.end_ns
     begin = pieces.begin_ns[requests]
-    until = np.maximum(np.maximum(_called_until(window, requests), left[requests]), begin)
+    until = np.maximum(np.maximum(window.once(_called_until), left)[requests], begin)
     row, call = overlapping(
         pieces.tid[requests], begin, until, told["tid"], told["enter_ns"], told["time_ns"]
     )
@@ -49,17 +49,19 @@ def unseen_in_calls(
     spans.add(requests[row], "blocked", begin, np.minimum(until[row], told["time_ns"][call]))
 
 
-def _called_until(window: Window, requests: Ints) -> Ints:
-    """When each of some pieces was on its way as far as its submitter tells: io_uring's one by one,
-    those of a call of libaio's as that returns; -1: not told."""
-    pieces = window.pieces
+def _called_until(window: Window) -> Ints:
+    """When each piece that is a request was on its way as far as its submitter tells: io_uring's
+    one by one, those of a call of libaio's as that returns; -1: not told."""
+    pieces, until = window.pieces, np.full(len(window.pieces), -1)
+    requests = np.flatnonzero(pieces.request_key != 0)
     begin, key = pieces.begin_ns[requests], pieces.request_key[requests]
-    blocks = window.columns("aio_submit", "iocb_key", "enter_ns")
-    block = AsOf(blocks["iocb_key"], blocks["enter_ns"]).at_or_after(key, begin)
-    uring = submissions_in(window, "request_key")
-    until = np.maximum(at(blocks["time_ns"], block),
-                       at(uring["time_ns"], submission_of(window, key, begin)))  # fmt: skip
-    return np.minimum(until, pieces.end_ns[requests])
+    blocks = window.columns("aio_submit")["time_ns"]
+    uring = submissions_in(window, "request_key")["time_ns"]
+    told = np.maximum(
+        at(blocks, block_of(window, key, begin)), at(uring, submission_of(window, key, begin))
+    )
+    until[requests] = np.minimum(told, pieces.end_ns[requests])
+    return until
 
 
 def others_of_calls(
@@ -69,6 +71,8 @@ def others_of_calls(
 
     ``spans``: of pieces, as far as it is known; ``first``: the number of the first sleep.
     """
+    if not window.pieces.request_key.any():
+        return
     waiting, behind = _waiting(window, submitting)
     row, sleep = _asleep(waiting, sleeps)
     if not len(row):
@@ -102,7 +106,7 @@ def _waiting(window: Window, submitting: Submitting) -> tuple[Service, NDArray[n
     each, and of libaio's behind that, and which of both."""
     pieces = window.pieces
     requests = np.flatnonzero(pieces.request_key != 0)
-    until, begin = _called_until(window, requests), pieces.begin_ns[requests]
+    until, begin = window.once(_called_until)[requests], pieces.begin_ns[requests]
     reached, left = np.full(len(pieces), NEVER), np.full(len(pieces), NEVER)
     reached[submitting.piece], left[submitting.piece] = submitting.begin_ns, submitting.end_ns
     reached, left = reached[requests], left[requests]

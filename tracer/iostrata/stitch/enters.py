@@ -8,12 +8,16 @@ waits names that: it may be of any of the program's threads.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from iostrata.columns import AsOf, Containing, Ints, at, columns_of
+from iostrata.stitch.window import Columns, Window
 from iostrata.trace import Trace
 from iostrata.trace.layout import CALL_IO_URING_ENTER
+
+FIELDS: Final = ("tid", "enter_ns", "call", "size_bytes")
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +49,15 @@ class Enters:
 
 
 def enters_of(trace: Trace) -> Enters:
-    calls = columns_of(trace.points["syscall"], "tid", "enter_ns", "call", "size_bytes")
+    return _enters(columns_of(trace.points["syscall"], *FIELDS))
+
+
+def enters_in(window: Window) -> Enters:
+    """Those that ended in it."""
+    return _enters(window.columns("syscall", *FIELDS))
+
+
+def _enters(calls: Columns) -> Enters:
     rows = np.flatnonzero(calls["call"] == CALL_IO_URING_ENTER)
     tid, polls = calls["tid"][rows], calls["size_bytes"][rows]
     submitter = np.where(polls > 0, polls, tid)

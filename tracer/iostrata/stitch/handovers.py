@@ -8,11 +8,11 @@ import numpy as np
 from iostrata.columns import AsOf, Containing, Ints, at, one_of, overlapping
 from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios
-from iostrata.stitch.enters import enters_of
+from iostrata.stitch.enters import enters_in
 from iostrata.stitch.halted import halted
 from iostrata.stitch.handing import ahead_of_it, let_go_for_it
 from iostrata.stitch.kinds import kinds_of
-from iostrata.stitch.links import submission_of, submissions_in
+from iostrata.stitch.links import block_of, submission_of, submissions_in
 from iostrata.stitch.occupied import Handed, followed
 from iostrata.stitch.opcodes import AIO_WRITES, URING_WRITES
 from iostrata.stitch.owners import Owners, handed_over
@@ -142,8 +142,7 @@ def _asked(window: Window, owners: Owners, piece: Ints, tid: Ints, begin_ns: Int
     """
     key, since = window.pieces.request_key[piece], window.pieces.begin_ns[piece]
     at_once = np.zeros(len(piece), np.bool_)
-    blocks = window.columns("aio_submit", "iocb_key", "enter_ns", "opcode")
-    block = AsOf(blocks["iocb_key"], blocks["enter_ns"]).at_or_after(key, since)
+    blocks, block = window.columns("aio_submit", "enter_ns", "opcode"), block_of(window, key, since)
     uring = submissions_in(window, "opcode")
     for opcode, time, found, transfers in (
         (blocks["opcode"], blocks["enter_ns"], block, AIO_WRITES),
@@ -170,7 +169,7 @@ def _collectors(window: Window, requests: Ints) -> Ints:
     # By a call: the kernel completes any where it happens to be.
     called = (at(taken["time_ns"], found) == end) & (at(taken["enter_ns"], found) > 0)
     of_uring = one_of(key, submitted["request_key"])
-    calls, tid = enters_of(window.trace), pieces.tid[requests]
+    calls, tid = enters_in(window), pieces.tid[requests]
     call = calls.collecting(tid, end)
     tid = np.where(at(calls.end_ns, call) == end, at(calls.tid, call), tid)
     return np.where(of_uring, tid, np.where(called, at(taken["tid"], found), -1))

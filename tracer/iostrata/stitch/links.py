@@ -64,6 +64,13 @@ def submissions_in(window: Window, *fields: str) -> Columns:
     }
 
 
+def block_of(window: Window, key: Ints, begin_ns: Ints) -> Ints:
+    """By which control block of libaio (row of ``aio_submit``) requests were submitted that began
+    at a time, as their call did; -1: not seen."""
+    blocks = window.columns("aio_submit", "iocb_key", "enter_ns")
+    return AsOf(blocks["iocb_key"], blocks["enter_ns"]).at_or_after(key, begin_ns)
+
+
 def submission_of(window: Window, key: Ints, begin_ns: Ints) -> Ints:
     """By which of ``submissions_in`` (row) requests were submitted that began at a time; -1: not
     seen.

@@ -23,7 +23,7 @@ from iostrata.columns import (
 from iostrata.stitch.calls import PLAIN, are_direct, method_of_write
 from iostrata.stitch.completions import completions
 from iostrata.stitch.kinds import kinds_of
-from iostrata.stitch.links import completed_last, submission_of, submissions_in
+from iostrata.stitch.links import block_of, completed_last, submission_of, submissions_in
 from iostrata.stitch.opcodes import AIO_READS, AIO_WRITES, URING_CHANGES, URING_READS, URING_WRITES
 from iostrata.stitch.requests import reads_data
 from iostrata.stitch.syncs import SYNCS, WHOLE
@@ -61,7 +61,7 @@ def submitting_of(window: Window, requests: Ints) -> Submitting:
     uring = submissions_in(window, "tid", "opcode")
     batches = _of_batches(window)
     blocks, start = batches.blocks, batches.start_ns
-    found = AsOf(blocks["iocb_key"], blocks["enter_ns"]).at_or_after(key, begin)
+    found = block_of(window, key, begin)
     aio = at(start, np.where(at(blocks["enter_ns"], found) == begin, found, -1))
     after = at(uring["time_ns"], submission_of(window, key, begin))
     linked = np.flatnonzero((after >= 0) & (after < begin))
