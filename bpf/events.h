@@ -147,8 +147,8 @@ enum wake_context {
 	WAKE_TIMER,     /* so did the timer that the thread had set for that, and slept behind */
 };
 
-/* By the kernel's own count a thread left the CPU more often in the call that it ends than it was
- * seen to: the kernel ran no program then. */
+/* By the kernel's own count a thread left the CPU more often than it was seen to: the kernel ran no
+ * program then.  Since it last ran again, or in the call that it ends.  enter_ns 0: in no call. */
 struct hidden_event {
 	EVENT_HEADER;
 	unsigned long long enter_ns;

@@ -130,8 +130,7 @@ struct thread {
 	/* when it was moved last from one CPU's queue to another's */
 	unsigned long long moved_ns;
 
-	unsigned int
-		switches; /* how often it had left the CPU when its call began, and since as told */
+	unsigned int switches;   /* how often it has left the CPU, as far as that was seen */
 	unsigned int stopped_by; /* enum stop */
 
 	/* with work_key: whose work that is of, and what it does */

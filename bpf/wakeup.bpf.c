@@ -10,6 +10,7 @@
 #include "pooled.bpf.h"
 #include "runs.bpf.h"
 #include "stop.bpf.h"
+#include "switches.bpf.h"
 #include "throttle.bpf.h"
 #include "watch.bpf.h"
 #include "woken.bpf.h"
@@ -220,6 +221,7 @@ static __always_inline void leaves(__u64 *ctx, struct thread *thread, struct tas
 	else
 		thread->off_state = state_left_in(ctx, task);
 	left(thread, now_ns);
+	switches_go_on(thread, task);
 	thread->submits = thread->off_state && task->bio_list && is_last(task->bio_list);
 	if (unlikely(thread->submits))
 		thread->frozen = is_frozen(thread->bio_key);
@@ -382,8 +384,9 @@ int wakeup_newtask(__u64 *ctx)
 		if (!thread)
 			return 0;
 		thread->announced = task_announce(thread, child, THREAD_WORKER);
-		/* It waits for a CPU from its birth on. */
+		/* It waits for a CPU from its birth on, and has left none when it runs. */
 		thread->off_ns = bpf_ktime_get_ns();
+		thread->switches = -1;
 	} else if (filter.tree && parent->kind <= THREAD_TARGET) {
 		thread_add(child->pid, child->tgid, 0);
 	} else if (is_of_process(parent->kind) &&
@@ -482,6 +485,8 @@ static __noinline void library_is_used(__u32 tgid)
 	}
 	first->kind = THREAD_LIBRBD;
 	first->announced = 0;
+	/* Outside of calls they were not counted until now. */
+	first->switches = 0;
 	ring_wake();
 }
 

@@ -157,6 +157,28 @@ def test_a_worker_whose_cpu_was_another_s_is_at_nothing_that_is_known(told: str)
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("when", ["in it", "before it", "behind it"])
+def test_a_worker_that_left_its_cpu_unseen_is_at_nothing_that_is_known(when: str) -> None:
+    """By the kernel's own count, told as it next leaves: it has not been seen to at any time since
+    it ran again."""
+    world = transferred()
+    if when == "before it":
+        world.emit("sched_hidden", 490, WORKER, enter_ns=0, count=1)
+    synced(world)
+    if when == "in it":
+        world.emit("sched_hidden", 5 * MS, WORKER, enter_ns=0, count=1)
+    resumes(world, WRITER, 2_500, 5 * MS, 10 * MS, WORKER, INTERRUPTIBLE)
+    resumes(world, WORKER, 5 * MS + 1_000, 11 * MS, 11 * MS + 1_000, 0, IDLE)
+    if when == "behind it":
+        world.emit("sched_hidden", 12 * MS, WORKER, enter_ns=0, count=1)
+    collected(world, 10 * MS + 1_000)
+    unknown = {"fs": 1_000, "residual": 5 * MS - 60_000}
+    assert account(world) == UNTIL_LOGGED | {
+        "fs": 1_000 + 5 * MS - 60_000, "wakeup.interrupt": 500, "wakeup.reap": 1_000,
+        "wakeup.runqueue": 1_500 + 2_000 + 5 * MS,
+    } | (unknown if when == "in it" else {})  # fmt: skip
+
+
 @pytest.mark.parametrize("another", [True, False])
 def test_a_worker_that_does_not_run_again_is_at_nothing_behind_its_last_sign(another: bool) -> None:
     """The submitter is busy until 10 ms: it may have been done, or not, at any time."""

@@ -36,17 +36,17 @@ def unseen_in_calls(
     """Adds when submitters were amid calls in which they left the CPU and nobody saw it, and at
     some pieces or before these: whatever no layer claims of that, they may have slept."""
     told = window.columns("sched_hidden", "tid", "enter_ns")
-    if not len(told["tid"]):
+    if not told["enter_ns"].any():
         return
     pieces, left = window.pieces, np.full(len(window.pieces), -1)
     left[submitting.piece] = submitting.end_ns
     begin = pieces.begin_ns[requests]
     until = np.maximum(np.maximum(window.once(_called_until), left)[requests], begin)
-    row, call = overlapping(
-        pieces.tid[requests], begin, until, told["tid"], told["enter_ns"], told["time_ns"]
-    )
-    begin = np.maximum(begin[row], told["enter_ns"][call])
-    spans.add(requests[row], "blocked", begin, np.minimum(until[row], told["time_ns"][call]))
+    amid = np.flatnonzero(told["enter_ns"])
+    tid, enter, time = (told[name][amid] for name in ("tid", "enter_ns", "time_ns"))
+    row, call = overlapping(pieces.tid[requests], begin, until, tid, enter, time)
+    begin = np.maximum(begin[row], enter[call])
+    spans.add(requests[row], "blocked", begin, np.minimum(until[row], time[call]))
 
 
 def _called_until(window: Window) -> Ints:

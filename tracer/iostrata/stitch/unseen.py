@@ -3,7 +3,8 @@
 
 Who left the CPU is told of when it runs again. One that does not any more, before the recording
 ends or at all, or for which that is not told, may be done with its sync or sleep in it; all that is
-known is when it gave the last sign, and when its CPU was another's.
+known is when it gave the last sign, and when its CPU was another's. Some kernels do not show every
+switch: that there was one more is told as the thread next leaves its CPU.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ def unseen(window: Window, syncs: Syncs, sleeps: Sleeps) -> Spans:
     rows = np.flatnonzero(syncs.worker >= 0)
     rows = rows[syncs.tid[rows] != window.pieces.tid[syncs.worker[rows]]]
     if len(rows) and len(sleeps):
-        tid, begin, until = _unseen(window, sleeps, syncs.tid[rows], syncs.begin_ns[rows])
+        parts = (
+            _unseen(window, sleeps, syncs.tid[rows], syncs.begin_ns[rows]),
+            _hidden(window, sleeps),
+        )
+        tid, begin, until = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         row, some = overlapping(
             syncs.tid[rows], syncs.begin_ns[rows], syncs.end_ns[rows], tid, begin, until
         )
@@ -60,6 +65,13 @@ def _unseen(window: Window, sleeps: Sleeps, tid: Ints, begin_ns: Ints) -> tuple[
     until = np.minimum(np.where(following >= 0, at(time, following), NEVER), left)
     some = np.flatnonzero(until > gone)
     return tid[some], gone[some], until[some]
+
+
+def _hidden(window: Window, sleeps: Sleeps) -> tuple[Ints, Ints, Ints]:
+    """Which threads left the CPU once more than they were seen to, and between which times."""
+    told = window.columns("sched_hidden", "tid")
+    last = sleeps.resumed.at_or_before(told["tid"], told["time_ns"])
+    return told["tid"], at(sleeps.on_ns, last), told["time_ns"]
 
 
 def _signs(window: Window, sleeps: Sleeps, workers: Ints) -> tuple[Ints, Ints]:

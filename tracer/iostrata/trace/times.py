@@ -26,7 +26,7 @@ NO_TIMES: Final = OTHER_CLOCKS | DURATIONS
 NEVER_ZERO: Final = frozenset({"enter_ns", "off_ns", "exit_ns", "since_ns"})
 """Fields that are always told, but where one says that there was none, or none was seen."""
 DEVICE: Final = "dev"
-ZERO_TELLS: Final = frozenset({"aio_complete", "syscall_cut"})
+ZERO_TELLS: Final = frozenset({"aio_complete", "sched_hidden", "syscall_cut"})
 
 
 @dataclass(frozen=True)
