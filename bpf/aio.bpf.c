@@ -4,6 +4,7 @@
  * returned, read from the process when the system call returns; those of QEMU (a virtual machine
  * monitor, qemu-nbd), which need not call io_getevents, also when the kernel completes them.
  */
+#include <asm/unistd.h>
 #include <linux/aio_abi.h>
 
 #include "file.bpf.h"
@@ -204,8 +205,12 @@ int aio_expect(__u64 context, __u32 order)
 	return 0;
 }
 
-static __always_inline int call_exit(struct aio_exit_context *ctx, __u32 point)
+/* First, so that it is attached first: no call is begun whose end is not seen.  One for all, as the
+ * kernel takes long to verify it. */
+SEC("tp")
+int aio_exit(struct aio_exit_context *ctx)
 {
+	__u32 point = ctx->nr == __NR_io_submit ? POINT_aio_submit : POINT_aio_complete;
 	struct thread *thread = thread_of(current_tid());
 	__s64 count = ctx->result;
 	__u64 context;
@@ -253,34 +258,10 @@ int aio_submit_enter(struct aio_enter_context *ctx)
 	return 0;
 }
 
-SEC("tp/syscalls/sys_exit_io_submit")
-int aio_submit_exit(struct aio_exit_context *ctx)
-{
-	return call_exit(ctx, POINT_aio_submit);
-}
-
-SEC("tp/syscalls/sys_enter_io_getevents")
+SEC("tp")
 int aio_getevents_enter(struct aio_enter_context *ctx)
 {
 	return call_enter(CALL_IO_GETEVENTS, ctx->args[0], ctx->args[3]);
-}
-
-SEC("tp/syscalls/sys_exit_io_getevents")
-int aio_getevents_exit(struct aio_exit_context *ctx)
-{
-	return call_exit(ctx, POINT_aio_complete);
-}
-
-SEC("tp/syscalls/sys_enter_io_pgetevents")
-int aio_pgetevents_enter(struct aio_enter_context *ctx)
-{
-	return call_enter(CALL_IO_GETEVENTS, ctx->args[0], ctx->args[3]);
-}
-
-SEC("tp/syscalls/sys_exit_io_pgetevents")
-int aio_pgetevents_exit(struct aio_exit_context *ctx)
-{
-	return call_exit(ctx, POINT_aio_complete);
 }
 
 /* In whatever thread or interrupt completes it. */

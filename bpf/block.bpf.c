@@ -223,16 +223,17 @@ static __always_inline int status_errno(__u32 status)
 }
 
 /* ctx: of a program at which it matters who is at the request, or NULL; status: how it ended, as the
- * kernel says it.  The disk, 0: it is not recorded. */
-static __always_inline __u32 request_emit(const void *ctx, struct request *rq, __u32 status,
-					  __u32 size_bytes, __u32 point)
+ * kernel says it.  The disk, 0: it is not recorded.  bio: the request's, looked up once, as the
+ * verifier goes through all types of the kernel for each look at a pointer. */
+static __always_inline __u32 request_emit(const void *ctx, struct request *rq, struct bio *bio,
+					  __u32 status, __u32 size_bytes, __u32 point)
 {
 	bool by_kernel_thread = false;
 	__u32 flags = rq->cmd_flags;
 	union event *e;
 	__u32 dev;
 
-	if (!is_recorded(flags, rq->bio))
+	if (!is_recorded(flags, bio))
 		return 0;
 	dev = request_dev(rq);
 	if (!(watch_of(dev) & WATCH_DISK))
@@ -243,7 +244,7 @@ static __always_inline __u32 request_emit(const void *ctx, struct request *rq, _
 	if (!e)
 		return dev;
 	e->block_rq_issue.request_key = (__u64)rq;
-	e->block_rq_issue.bio_key = (__u64)rq->bio;
+	e->block_rq_issue.bio_key = (__u64)bio;
 	e->block_rq_issue.sector = rq->__sector;
 	e->block_rq_issue.dev = dev;
 	e->block_rq_issue.size_bytes = size_bytes;
@@ -257,7 +258,7 @@ static __always_inline __u32 request_emit(const void *ctx, struct request *rq, _
 
 static __always_inline int request_event(struct request *rq, __u32 point)
 {
-	request_emit(NULL, rq, 0, rq->__data_len, point);
+	request_emit(NULL, rq, rq->bio, 0, rq->__data_len, point);
 	return 0;
 }
 
@@ -293,9 +294,10 @@ static __noinline void request_bios(__u64 request_key, __u32 dev)
 static __always_inline int request_issued(__u64 *ctx, __u32 argument)
 {
 	struct request *rq = ARGUMENT(struct request *, argument);
-	__u32 dev = request_emit(ctx, rq, 0, rq->__data_len, POINT_block_rq_issue);
+	struct bio *bio = rq->bio;
+	__u32 dev = request_emit(ctx, rq, bio, 0, rq->__data_len, POINT_block_rq_issue);
 
-	if (dev && unlikely(rq->bio && rq->bio->bi_next))
+	if (dev && unlikely(bio && bio->bi_next))
 		request_bios(argument_key(ctx, argument), dev);
 	return 0;
 }
@@ -329,8 +331,9 @@ SEC("tp_btf/block_rq_complete")
 int block_rq_complete(__u64 *ctx)
 {
 	struct request *rq = ARGUMENT(struct request *, 0);
+	struct bio *bio = rq->bio;
 
-	request_emit(ctx, rq, ctx[1], ctx[2], POINT_block_rq_complete);
-	read_forget(rq->cmd_flags, rq->bio);
+	request_emit(ctx, rq, bio, ctx[1], ctx[2], POINT_block_rq_complete);
+	read_forget(rq->cmd_flags, bio);
 	return 0;
 }
