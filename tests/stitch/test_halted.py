@@ -57,12 +57,41 @@ def test_what_is_complete_waits_for_who_is_stopped(stop: str, whose: int) -> Non
     breakdown = analysed(world)
     conserves(breakdown)
     (found,) = accounts(breakdown)[WRITER]
-    stopped_ns = 90_000 - 23_500 if whose == WRITER else 0
-    collected_ns = 1_500
-    if stop == "quota":
-        assert found.get("throttle.cpu", 0) == stopped_ns
-        assert found["wakeup.reap"] == collected_ns
-    else:
-        assert found["wakeup.reap"] == stopped_ns + collected_ns
-    # It was in no call, and nothing tells what it did otherwise until it handed the sync over.
-    assert breakdown.residual_ns.tolist() == [96_000 - 23_500 - stopped_ns]
+    # Otherwise it was elsewhere, in no call, until 94000.
+    throttled_ns = 90_000 - 23_500 if whose == WRITER and stop == "quota" else 0
+    assert found.get("throttle.cpu", 0) == throttled_ns
+    assert found["wakeup.reap"] == 94_000 - 23_500 - throttled_ns + 1_500
+    # In its call, nothing tells what it did until it handed the sync over.
+    assert breakdown.residual_ns.tolist() == [96_000 - 94_000]
+
+
+@pytest.mark.parametrize("taken", ["in a call", "in no call"])
+@pytest.mark.parametrize("idle", [True, False])
+def test_what_a_worker_ran_waits_for_who_is_in_no_call(taken: str, idle: bool) -> None:
+    """A plain write is handed over at 3000, and its worker, who says nothing of it, has nothing to
+    do any more from 10000 on; its submitter takes it at 95000, in a call since 94000. Or where
+    nobody knows what it does, or while the worker may be at it."""
+    world = worlds()
+    write = direct_write(0x70, open_flags=0, rwf=RWF_OF_LINKED)
+    sync = {"request_key": 0x80, "opcode": 3, **FILE}
+    linked_pair(world, write, sync)
+    world.emit("io_uring_queue_async_work", 3_000, WRITER, **write)
+    resumes(world, WORKER, 500, 3_100, 4_000, WRITER, INTERRUPTIBLE)
+    world.emit("syscall", 4_500, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    idle_ns = 10_000 if idle else 95_500
+    world.emit("io_uring_complete", 95_000, WRITER, result=8192, **write)
+    world.emit("io_uring_queue_async_work", 96_000, WRITER, **sync)
+    resumes(world, WORKER, idle_ns, 96_500, 97_000, WRITER, INTERRUPTIBLE)
+    world.emit("io_uring_work", 98_000, WORKER, request_key=0x80)
+    submit(world, DISK, WORKER, 98_000, Request(queue=500, scheduler=None, device=20_000))
+    resumes(world, WORKER, 99_000, 118_500, 119_500, 0, UNINTERRUPTIBLE)
+    world.emit("io_uring_complete", 120_000, WORKER, result=0, **sync)
+    resumes(world, WRITER, 97_000, 120_500, 121_000, WORKER, INTERRUPTIBLE)
+    enter_ns = 94_000 if taken == "in a call" else 96_800
+    world.emit("syscall", 122_000, WRITER, enter_ns=enter_ns, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    (found,) = accounts(breakdown)[WRITER]
+    away_ns = 94_000 - 10_000 if taken == "in a call" and idle else 0
+    assert found["wakeup.reap"] == away_ns + 1_500
+    assert breakdown.residual_ns.tolist()[0] >= 94_000 - 10_000 - away_ns

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage stitch: io_uring's chains in, while who was to go on with each was stopped out.
+"""Stage stitch: io_uring's chains in, while who was to go on with each was elsewhere out.
 
 What is complete is taken by its submitter, in the task work that lets what is linked behind it
-begin. A signal, a freezer, or a quota behind its calls, stops that; the disk goes on.
+begin. A signal, a freezer, or a quota behind its calls, stops that; the disk goes on. And a ring
+may let it do so in its calls of io_uring_enter only (IORING_SETUP_DEFER_TASKRUN).
 """
 
 from __future__ import annotations
@@ -12,15 +13,22 @@ import numpy as np
 from iostrata.columns import AsOf, Ints, at, one_of, overlapping, pair_key
 from iostrata.stitch.chains import Chains
 from iostrata.stitch.completions import completions
+from iostrata.stitch.enters import enters_in
+from iostrata.stitch.links import submissions_in
+from iostrata.stitch.opcodes import RWF_OF_LINKED
+from iostrata.stitch.pools import Pools
 from iostrata.stitch.spans import SpanList
+from iostrata.stitch.taken import handed_at
 from iostrata.stitch.window import Window
 
 
-def halted(spans: SpanList, window: Window, requests: Ints, ends: AsOf, ended_ns: Ints) -> None:
+def halted(
+    spans: SpanList, window: Window, requests: Ints, pools: Pools, ends: AsOf, ended_ns: Ints
+) -> None:
     """``requests``: the pieces that are requests; ``ended_ns``: when anything ended that one waited
     for, and ``ends``: that by piece and time."""
-    stops = _stops(window)
-    if not any(len(tid) for tid, _, _ in stops.values()):
+    submitted = submissions_in(window, "rwf")
+    if not (submitted["rwf"] & RWF_OF_LINKED).any():
         return
     pieces = window.pieces
     done = completions(window, "request_key", "tid")
@@ -30,9 +38,17 @@ def halted(spans: SpanList, window: Window, requests: Ints, ends: AsOf, ended_ns
     rows = np.flatnonzero(part & (at(pieces.tid, piece) == done["tid"]))
     piece, tid, taken_ns = piece[rows], done["tid"][rows], done["time_ns"][rows]
     since_ns = at(ended_ns, ends.at_or_before(piece, taken_ns))
-    known = np.flatnonzero(since_ns >= pieces.begin_ns[piece])
+    # What a worker ran without a word was complete when none of them was at anything.
+    handed_ns = handed_at(window, done["request_key"][rows], taken_ns)
+    silent = np.flatnonzero((handed_ns >= pieces.begin_ns[piece]) & (since_ns < handed_ns))
+    since_ns[silent] = pools.run_by(tid[silent], handed_ns[silent])
+    known = np.flatnonzero((since_ns >= pieces.begin_ns[piece]) & (since_ns < taken_ns))
     piece, tid, since_ns, taken_ns = (one[known] for one in (piece, tid, since_ns, taken_ns))
-    for rank, (stopped, begin_ns, end_ns) in stops.items():
+    calls = enters_in(window)
+    enter_ns = at(calls.enter_ns, calls.submitting(tid, taken_ns))
+    away = np.flatnonzero(enter_ns > since_ns)
+    spans.add(piece[away], "wakeup.reap", since_ns[away], enter_ns[away])
+    for rank, (stopped, begin_ns, end_ns) in _stops(window).items():
         row, stop = overlapping(tid, since_ns, taken_ns, stopped, begin_ns, end_ns)
         begin = np.maximum(begin_ns[stop], since_ns[row])
         spans.add(piece[row], rank, begin, np.minimum(end_ns[stop], taken_ns[row]))

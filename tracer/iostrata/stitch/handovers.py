@@ -120,7 +120,7 @@ def handovers(
         spans.extend(short_of_cpu(waits, sleeps, numbers.sleep, WORKER))
     if window.serves:
         return
-    halted(spans, window, requests, ends, ended_ns)
+    halted(spans, window, requests, pools, ends, ended_ns)
     end, ran = pieces.end_ns[requests], np.full(len(pieces), -1)
     np.maximum.at(ran, runs.piece, runs.end_ns)
     last = np.maximum(at(ended_ns, ends.at_or_before(requests, end)), ran[requests])
