@@ -17,6 +17,7 @@ from iostrata.stitch.bios import bios_of
 from iostrata.stitch.requests import requests_of
 from iostrata.stitch.stitch import stitch
 from iostrata.stitch.window import NO_COMMITS, whole, window_of
+from iostrata.trace.layout import WAKE_INTERRUPT
 from iostrata.trace.read import read_trace
 from tests.stitch.test_truth import accounts, analysed, conserves
 from tests.synthetic import (
@@ -510,6 +511,40 @@ def test_a_flush_of_a_loop_device_is_the_sync_of_its_file(inode: int | None) -> 
     assert truth["block.stacked"] == 2_000 + (39_000 - 38_500) + 800 + 500
     assert accounts(breakdown) == {100: [truth]}
     assert breakdown.quality.ties == {"key": 3}
+
+
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_what_asks_a_loop_device_for_a_flush_is_not_queued_while_that_has_it(
+    *, interrupted: bool
+) -> None:
+    """A file on a loop device, whose own file is on another: from 5500 to 40000 that has the first
+    flush, and from 41000 on the data. So does whoever waits for the first."""
+    world, upper = World(), device(7, 1)
+    world.builder.block(upper, "loop1", lower_keys=(LOOP,), backing="/a", backing_inode=13)
+    world.builder.block(LOOP, "loop0", lower_keys=(SDA,), backing="/b", backing_inode=14)
+    world.builder.block(SDA, "sda")
+    top, loop, disk = Block(world, upper), Block(world, LOOP), Block(world, SDA)
+    top.queue(2_000, 100, 0xB0, sector=0, size=0, flags=FLUSH)
+    loop.queue(5_000, KWORKER, 0xC0, flags=FLUSH | FUA, kernel=1)
+    own = {"request_key": 0xA2, "dev": LOOP, "sector": NO_SECTOR, "flags": FLUSH_OP | PREFLUSH}
+    world.emit("block_rq_issue", 5_500, 77, **own)
+    disk.queue(9_500, 67, 0xC1, sector=0, size=0, flags=FLUSH, kernel=1)
+    disk.flush(10_000, 30_000, 0xD0, 0xC1, asked=0xD1)
+    late = 6_000 if interrupted else 0
+    if late:
+        world.emit("sched_resume", 37_000, 67, off_ns=9_600, wake_ns=31_000, waker_tid=0, state=2,
+                   subject_tid=67, waker_context=WAKE_INTERRUPT)  # fmt: skip
+    world.emit("ext4_sync_file", 39_000, 67, enter_ns=6_000, inode=14, dev=SDA)
+    world.emit("block_rq_complete", 40_000, 0, **own)
+    loop.request(41_000, 50_000, 0xA3, 0xC0)
+    world.emit("ext4_sync_file", 51_000, KWORKER, enter_ns=4_000, inode=13, dev=LOOP)
+    top.flush(3_000, 52_000, 0xA0, 0xB0, asked=0xA1)
+    one_write(world, upper, 52_500)
+    (found,) = accounts(told(world))[100]
+    assert found["block.Q2D"] == 1_000 + 500 + 500 + 1_000
+    assert found["device.flush"] == 20_000
+    assert found.get("wakeup.runqueue", 0) == late
+    assert found["block.stacked"] >= 5_000 - 3_000 + 3_500 + 2_000 + 9_000
 
 
 def test_the_sync_of_another_file_is_not_the_loop_devices() -> None:

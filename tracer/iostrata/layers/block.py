@@ -110,8 +110,8 @@ BLOCK: Final = Declaration(
         # Asleep for no reason that was observed (wakeup): a loop device's worker, and one of a loop
         # device below that.
         Rank("lower.blocked", None, Depth.STACKED),
-        Rank("lower.block.stacked", "block.stacked", Depth.STACKED, wakes=True),
-        Rank("lower.lower.blocked", None, Depth.STACKED),
+        Rank("lower.block.stacked", "block.stacked", Depth.UNDER, wakes=True),
+        Rank("lower.lower.blocked", None, Depth.UNDER),
         Rank("lower.queue", "block.Q2D", Depth.BELOW),
         Rank("lower.block.Q2G", "block.Q2G", Depth.BELOW),
     ),

@@ -37,9 +37,11 @@ class Depth(IntEnum):
     WAKING = auto()
     QUEUED = auto()
     STACKED = auto()
-    """Amid a stacked device's own work: asleep for no reason that was observed, or in the next."""
+    """Amid a stacked device's own work: asleep for no reason that was observed."""
+    UNDER = auto()
+    """Below a stacked device: what its worker calls, and the next such device."""
     BELOW = auto()
-    """Below a device that is stacked on others: deeper than that device itself."""
+    """As under it, and deeper than the next such device: what is below that, or serves any."""
     SERVED = auto()
     """Whoever serves it, in whatever it waits in or below that, has no CPU."""
     AWAY = auto()

@@ -21,5 +21,9 @@ LOCK: Final = Declaration(
             contended=True,
         ),
     ),
-    ranks=(Rank("lock", "lock", Depth.LOCK), Rank("lower.lock", "lock", Depth.BELOW)),
+    ranks=(
+        Rank("lock", "lock", Depth.LOCK),
+        Rank("lower.lock", "lock", Depth.UNDER),
+        Rank("lower.lower.lock", "lock", Depth.BELOW),
+    ),
 )

@@ -22,7 +22,11 @@ PAUSE: Final = Declaration(
         ),
     ),
     # What it is told to have slept for is deeper.
-    ranks=(Rank("pause", "pause", Depth.LOCK), Rank("lower.pause", "pause", Depth.BELOW)),
+    ranks=(
+        Rank("pause", "pause", Depth.LOCK),
+        Rank("lower.pause", "pause", Depth.UNDER),
+        Rank("lower.lower.pause", "pause", Depth.BELOW),
+    ),
     visibility=(
         Visibility("pause", ("pause",), "sleeps that the kernel ends by a timer are unattributed"),
     ),

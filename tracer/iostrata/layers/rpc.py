@@ -74,8 +74,10 @@ RPC: Final = Declaration(
     ranks=(
         Rank("rpc.queue", "rpc.queue", Depth.CALLING),
         Rank("rpc.reply", "rpc.reply", Depth.CALLING, wakes=True),
-        Rank("lower.rpc.queue", "rpc.queue", Depth.BELOW),
-        Rank("lower.rpc.reply", "rpc.reply", Depth.BELOW, wakes=True),
+        Rank("lower.rpc.queue", "rpc.queue", Depth.UNDER),
+        Rank("lower.rpc.reply", "rpc.reply", Depth.UNDER, wakes=True),
+        Rank("lower.lower.rpc.queue", "rpc.queue", Depth.BELOW),
+        Rank("lower.lower.rpc.reply", "rpc.reply", Depth.BELOW, wakes=True),
         Rank("rpc.call", "rpc.call", Depth.AWAY, wakes=True, asks=True),
         # Whatever was sent before was in vain.
         Rank("rpc.recovery", "rpc.recovery", Depth.AWAY),

@@ -10,7 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata import native
-from iostrata.columns import FEW, AsOf, Ints, at, one_of, overlapping
+from iostrata.columns import (
+    FEW,
+    AsOf,
+    Ints,
+    at,
+    changes,
+    numbers,
+    one_of,
+    order_of,
+    outside,
+    overlapping,
+)
 from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios, Carried
 from iostrata.stitch.requests import Requests
@@ -67,13 +78,33 @@ def spans_of_bios(
     journal commit. ``stacked``: device keys that
     pass their requests on to another recorded device: time there is ``block.stacked``.
     """
+    queued = owner
+    if len(stacked):
+        queued = np.where(bios.wants_flush, -1, owner)
     if native.LIBRARY is None:
-        return _spans(bios, requests, carried, awaited, owner, journal, stacked)
+        spans = _spans(bios, requests, carried, awaited, owner, queued, journal, stacked)
+    else:
+        spans = _spans_in_c(bios, requests, carried, awaited, owner, queued, journal, stacked)
+    if len(stacked):
+        spans.extend(_between_flushes(bios, requests, carried, awaited, owner))
+    return spans
+
+
+def _spans_in_c(
+    bios: Bios,
+    requests: Requests,
+    carried: Carried,
+    awaited: Awaited,
+    owner: Ints,
+    queued: Ints,
+    journal: NDArray[np.bool_],
+    stacked: Ints,
+) -> SpanList:
     spans = SpanList()
     found = native.spans_of_bios(
         (
-            owner, bios.queue_ns, bios.get_ns, bios.insert_ns, bios.got_ns, bios.life_end_ns,
-            bios.request, bios.device_key,
+            owner, queued, bios.queue_ns, bios.get_ns, bios.insert_ns, bios.got_ns,
+            bios.life_end_ns, bios.request, bios.device_key,
         ),
         (
             bios.wants_flush, bios.lowered, bios.read, bios.meta, bios.discard, journal,
@@ -93,17 +124,20 @@ def _spans(
     carried: Carried,
     awaited: Awaited,
     owner: Ints,
+    queued: Ints,
     journal: NDArray[np.bool_],
     stacked: Ints,
 ) -> SpanList:
+    """``queued``: the owner of each bio, -1: of its time in the queue nothing is wanted."""
     spans, kind = SpanList(), kinds_of(bios, journal)
     kind = np.where(one_of(bios.device_key, stacked), RANK["block.stacked"], kind).astype(np.int16)
     mine = owner[carried.bio] >= 0
     carried = Carried(carried.bio[mine], carried.request[mine])
-    _queue(spans, bios, requests, carried, owner)
-    _asked(spans, bios, owner)
+    _queue(spans, bios, requests, carried, queued)
+    _asked(spans, bios, queued)
     _device(spans, bios, requests, carried, owner, kind)
-    _flushes(spans, bios, requests, awaited.of(owner), owner, stacked)
+    _flushes(spans, bios, awaited.of(owner), owner, stacked)
+    _until_issued(spans, bios, requests, awaited, queued)
     _bare(spans, bios, requests, owner, kind)
     return spans
 
@@ -224,21 +258,64 @@ def flushes_for(bios: Bios, requests: Requests) -> tuple[Ints, Ints]:
     return np.concatenate([bio for bio, _ in pairs]), np.concatenate([one for _, one in pairs])
 
 
-def _flushes(
-    spans: SpanList, bios: Bios, requests: Requests, awaited: Awaited, owner: Ints, stacked: Ints
-) -> None:
+def _flushes(spans: SpanList, bios: Bios, awaited: Awaited, owner: Ints, stacked: Ints) -> None:
     bio, flush = awaited.bio, awaited.flush
     passed_on = one_of(bios.device_key[bio], stacked)
     rank = np.where(passed_on, RANK["block.stacked"], RANK["device.flush"]).astype(np.int16)
     spans.add(owner[bio], rank, awaited.begin_ns, awaited.end_ns, flush)
-    # What asks for a flush is queued until the last of those flushes was issued: data, too,
-    # before and after it is written.
+
+
+def _until_issued(
+    spans: SpanList, bios: Bios, requests: Requests, awaited: Awaited, owner: Ints
+) -> None:
+    """What asks for a flush is queued until the last of those flushes was issued: data, too,
+    before and after it is written."""
     last = np.full(len(bios), -1)
-    last[bio] = flush
+    last[awaited.bio] = awaited.flush
     asked = np.flatnonzero(bios.wants_flush & (owner >= 0))
     rank = _of_queue(np.full(len(asked), RANK["block.Q2D"]), bios.lowered[asked])
     issued = at(requests.issue_ns, last[asked])
     spans.add(owner[asked], rank, bios.queue_ns[asked], issued, last[asked])
+
+
+def _between_flushes(
+    bios: Bios, requests: Requests, carried: Carried, awaited: Awaited, owner: Ints
+) -> Spans:
+    """How long what asks for a flush was queued, but for when the disk had its data, or a flush
+    that it waits for: what is below a stacked disk has that from above, too."""
+    whole, spans = SpanList(), SpanList()
+    which = np.where(bios.wants_flush & (owner >= 0), np.arange(len(bios)), -1)
+    mine = which[carried.bio] >= 0
+    carried, awaited = Carried(carried.bio[mine], carried.request[mine]), awaited.of(which)
+    _queue(whole, bios, requests, carried, which)
+    _asked(whole, bios, which)
+    _until_issued(whole, bios, requests, awaited, which)
+    queued = whole.collect()
+    bio, begin, end = _merged(
+        np.concatenate([awaited.bio, carried.bio]),
+        np.concatenate([awaited.begin_ns, requests.issue_ns[carried.request]]),
+        np.concatenate([awaited.end_ns, requests.complete_ns[carried.request]]),
+    )
+    row, busy = overlapping(queued.owner, queued.begin_ns, queued.end_ns, bio, begin, end)
+    begin = np.maximum(begin[busy], queued.begin_ns[row])
+    end = np.minimum(end[busy], queued.end_ns[row])
+    row, begin, end = outside(queued.begin_ns, queued.end_ns, row, begin, end)
+    spans.add(owner[queued.owner[row]], queued.rank[row], begin, end, queued.of[row])
+    return spans.collect()
+
+
+def _merged(key: Ints, begin_ns: Ints, end_ns: Ints) -> tuple[Ints, Ints, Ints]:
+    """Times (by key, since when and until), those that overlap as one; in order."""
+    order = order_of(key, begin_ns)
+    key, begin_ns, end_ns = key[order], begin_ns[order], np.maximum(end_ns, begin_ns)[order]
+    # By their places among all: of a later key, they are later.
+    ends, place = np.unique(end_ns, return_inverse=True)
+    reached = np.maximum.accumulate(place.reshape(-1) + numbers(key) * len(ends))
+    reached_ns = ends[reached % len(ends)] if len(ends) else ends
+    new = changes(key)
+    new[1:] |= begin_ns[1:] > reached_ns[:-1]
+    last = np.append(np.flatnonzero(new)[1:], len(key)) - 1
+    return key[new], begin_ns[new], reached_ns[last[last >= 0]]
 
 
 def _bare(spans: SpanList, bios: Bios, requests: Requests, owner: Ints, kind: Ranks) -> None:
