@@ -15,9 +15,9 @@ from msgspec.structs import replace as replace_struct
 from iostrata.analysis import analyse
 from iostrata.attribute.summarise import summarise
 from iostrata.layers import ROWS
-from iostrata.model import Breakdown, Layer, Onset, Quality, WaitSite
+from iostrata.model import Breakdown, Layer, NotObserved, Onset, Quality, WaitSite
 from iostrata.recording import open_recording
-from iostrata.report.verdict import sentences
+from iostrata.report.verdict import DEVICE, sentences
 from tests.attribute.test_tail import breakdown
 from tests.report.test_golden import RECORDINGS
 
@@ -97,6 +97,19 @@ SLOW_ONES = "of what the slow ones take longer"
 )  # fmt: skip
 def test_sentences(found: Breakdown, expected: Sequence[str]) -> None:
     assert told(found) == expected
+
+
+def test_a_device_that_is_on_others_is_not_said_to_be_the_lowest() -> None:
+    gaps = (
+        NotObserved(
+            "below loop7", "on which disk its file is (as one on btrfs) is not known", DEVICE
+        ),
+        NotObserved("block.Q2G to I2D", "only with --detail", "block.Q2D"),
+    )
+    for slow, where in ((DATA, "in the device; what is below loop7 was not seen"),
+                        (RUN, "waiting for a CPU")):  # fmt: skip
+        found = replace(made({slow: 90, "fs": 10}), quality=Quality(not_observed=gaps))
+        assert told(found) == [f"90% of the time is {where}."]
 
 
 def test_where_the_unattributed_time_was_slept_is_below_the_table() -> None:

@@ -32,7 +32,7 @@ def sentences(summary: Summary) -> list[str]:
     if not table.causes or table.total.mean_ns <= 0:
         return []
     mostly = table.residual.share >= HALF
-    first = _unexplained(table, summary.quality) if mostly else _mean(table, _is_seen(summary))
+    first = _unexplained(table, summary.quality) if mostly else _mean(table, summary)
     found = [first, *_tail(table), *_over_time(summary)]
     if not mostly and table.residual.share >= UNEXPLAINED:
         found.append(f"{_percent(table.residual.share)} is unattributed: no event explains it.")
@@ -71,7 +71,14 @@ def _is_seen(summary: Summary) -> bool:
     return summary.quality.unfollowed <= LITTLE * summary.overall.count
 
 
-def _mean(table: Table, seen: bool) -> str:
+def _not_followed(quality: Quality) -> str:
+    """Below which disks, as that a loop device is, it is not known what had the time."""
+    gaps = (gap.where for gap in quality.not_observed if gap.merged_into == DEVICE)
+    below = [where for where in gaps if where.startswith("below ")]
+    return f"; what is {', '.join(below[:MOST_NAMED])} was not seen" if below else ""
+
+
+def _mean(table: Table, summary: Summary) -> str:
     first = table.causes[0]
     if first.share < HALF:
         parts = _listed([(cause.share, cause) for cause in table.causes])
@@ -81,7 +88,9 @@ def _mean(table: Table, seen: bool) -> str:
         text += f", above all {first.most.layer.row} ({_percent(first.most.figures.share)})"
     if first.behind:
         text += f", mostly behind {who.named(first.behind.who)}"
-    if not first.device and seen and first.most.layer.row != UNFOLLOWED:
+    if first.device:
+        text += _not_followed(summary.quality)
+    elif _is_seen(summary) and first.most.layer.row != UNFOLLOWED:
         device = [one.figures.share for one in table.segments if one.segment == DEVICE]
         text += f": not the device ({_percent(sum(device))})" if device else ""
     return f"{text}."
