@@ -177,7 +177,7 @@ def coded(values: Ints) -> tuple[Ints, Ints]:
 
 def compact(values: NDArray[Number]) -> NDArray[Number]:
     """The same; if they are all one number, they take the room of that: not to be written to."""
-    if len(values) > 1 and bool((values == values[0]).all()):
+    if len(values) > 1 and not constant(values) and bool((values == values[0]).all()):
         return np.broadcast_to(values[:1].copy(), values.shape)
     return values
 
@@ -190,6 +190,11 @@ def constant(values: NDArray[Any]) -> bool:
 def taken(values: NDArray[Number], rows: Ints) -> NDArray[Number]:
     """``values[rows]``; of what is one number and takes the room of that, as little."""
     return np.broadcast_to(values[0], len(rows)) if constant(values) else values[rows]
+
+
+def are_all(rows: Ints, count: int) -> bool:
+    """Whether some rows, each of which is there once, are all of so many, in order."""
+    return len(rows) == count and ascend(rows)
 
 
 def changes(values: NDArray[np.integer]) -> NDArray[np.bool_]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from iostrata.analysis.placed import Placements
 from iostrata.cgroups import NOT_KNOWN
-from iostrata.columns import AsOf, Ints, at, coded, distinct, pair_key, taken
+from iostrata.columns import AsOf, Ints, at, coded, distinct, pair_key
 from iostrata.hops import HOPS, Link
 from iostrata.stitch import ENGINES, EVERY_DEVICE, METHODS, Units, image_name
 from iostrata.trace import FileSystems, ProcessNames, ThreadNames, Trace, file_names, inode_numbers
@@ -23,31 +23,28 @@ Coded = tuple[tuple[str, ...], NDArray[np.int32]]
 
 
 def names_of(
-    trace: Trace, units: Units, kept: Ints, hosts: Sequence[Link] = ()
+    trace: Trace, units: Units, hosts: Sequence[Link] = ()
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, NDArray[np.int32]]]:
-    """The ``names`` and ``codes`` of ``Writes``; ``kept``: rows of the units.
-
-    ``hosts``: the links from a guest to its host.
-    """
-    end_ns = units.end_ns[kept]
-    process, _ = ProcessNames(trace).at(units.tgid[kept], end_ns)
-    thread, comm = ThreadNames(trace).at(units.tid[kept], end_ns)
+    """The ``names`` and ``codes`` of ``Writes``. ``hosts``: the links from a guest to its host."""
+    end_ns = units.end_ns
+    process, _ = ProcessNames(trace).at(units.tgid, end_ns)
+    thread, comm = ThreadNames(trace).at(units.tid, end_ns)
     engines = (*ENGINES, *(f"{hop.name}:" for hop in HOPS))
     placements = Placements(hosts)
     labels = [f"{engine}{name}" for engine in engines for name in METHODS]
-    method = taken(units.engine, kept) * len(METHODS) + units.method[kept]
-    cgroups = _cgroups(trace, units.tid[kept], end_ns)
-    file_system, placed = _places(trace, units, kept)
+    method = units.engine * len(METHODS) + units.method
+    cgroups = _cgroups(trace, units.tid, end_ns)
+    file_system, placed = _places(trace, units)
     found: Mapping[str, Coded] = {
-        "machine": ((trace.machine,), np.zeros(len(kept), np.int32)),
+        "machine": ((trace.machine,), np.zeros(len(units), np.int32)),
         "method": _coded(method, lambda code: labels[code]),
         "process": process,
         "thread": thread,
         "comm": comm,
         "cgroup": cgroups,
-        "vm": _vms(trace, units.tgid[kept], cgroups),
-        "vcpu_placement": _coded(placements.at(units.tid[kept], end_ns), placements.text),
-        "file": _files(trace, units, kept),
+        "vm": _vms(trace, units.tgid, cgroups),
+        "vcpu_placement": _coded(placements.at(units.tid, end_ns), placements.text),
+        "file": _files(trace, units),
         "file_system": file_system,
         "device": placed,
     }
@@ -55,14 +52,14 @@ def names_of(
     return names, {column: codes for column, (_, codes) in found.items()}
 
 
-def _places(trace: Trace, units: Units, kept: Ints) -> tuple[Coded, Coded]:
+def _places(trace: Trace, units: Units) -> tuple[Coded, Coded]:
     """The file system and the device of each write. Of a number that was several file systems',
     those that it was when the write ended; of a disk itself no file system, whatever is mounted."""
-    facts, device = trace.facts, taken(units.device_key, kept)
+    facts, device = trace.facts, units.device_key
     kinds, kind = _coded(device, _or_all(facts.file_system_name))
     names, name = _coded(device, _or_all(lambda key: image_name(key) or facts.device_name(key)))
     # The number of a device's node.
-    disks = (units.inode[kept] == device) & (device > 0)
+    disks = (units.inode == device) & (device > 0)
     if disks.any():
         kinds, kind = _told_otherwise(kinds, kind, disks, [NO_FILE_SYSTEM], np.zeros(1, np.int64))
     again = [key for key in distinct(device).tolist() if facts.is_used_again(key)]
@@ -70,7 +67,7 @@ def _places(trace: Trace, units: Units, kept: Ints) -> tuple[Coded, Coded]:
     if rows.any():
         there = FileSystems(trace.points["file_system"])
         owner, place = coded(device[rows])
-        met = there.at(device[rows], units.end_ns[kept][rows])
+        met = there.at(device[rows], units.end_ns[rows])
         kinds, kind = _told_otherwise(
             kinds, kind, rows, [facts.name_of(one) for one in there.kinds], met
         )
@@ -96,12 +93,12 @@ def _told_otherwise(
     return _same_texts([every[code] for code in used.tolist()], place)
 
 
-def _files(trace: Trace, units: Units, kept: Ints) -> Coded:
+def _files(trace: Trace, units: Units) -> Coded:
     """The path that each write's file had when the write ended; else its device and number."""
-    device, inode = taken(units.device_key, kept), units.inode[kept]
+    device, inode = units.device_key, units.inode
     number = inode_numbers(trace.facts, device, inode)
     told = file_names(trace.points["file_name"], trace.facts)
-    row = told.rows(device, inode, units.end_ns[kept])
+    row = told.rows(device, inode, units.end_ns)
     # What has a path by that, what has none by its number: each text is made once.
     _, numbered = coded(pair_key(inode, device))
     file = np.where(row >= 0, row, len(told.paths) + numbered)

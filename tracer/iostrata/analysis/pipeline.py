@@ -142,8 +142,7 @@ def _credit(found: Prepared, jobs: int, heard: Callable[[SoFar], None]) -> _Cred
     told = told_in(found.path)
     every: list[tuple[Top, Section, Ints]] = []
     for top in found.tops:
-        own = top.first + np.arange(len(top.kept))
-        write = top.write_of_unit(own)[top.pieces.unit]
+        write = top.write_of_piece()
         every += [(top, section, write) for section in top.windows]
 
     def window(one: tuple[Top, Section, Ints]) -> Earned:

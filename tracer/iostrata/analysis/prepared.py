@@ -20,7 +20,8 @@ from iostrata.analysis.quality import quality_of
 from iostrata.analysis.transfers import check_recorded, other_ops
 from iostrata.analysis.unsure import partial_syncs, unsure_syncs
 from iostrata.attribute import joined_writes
-from iostrata.columns import Ints, compact, distinct, one_of, pair_key, taken
+from iostrata.columns import Ints, are_all, compact, distinct, one_of, pair_key
+from iostrata.crew import both
 from iostrata.hops import HOPS, Graph, Hop, Node, graph_of, made_for_guests, units_of_served
 from iostrata.large import in_files, large_in_files
 from iostrata.model import Op, Writes
@@ -69,6 +70,13 @@ class Top:
     def units_of(self, rows: Ints) -> Ints:
         """The units of those rows of the ``Writes`` that are this top's."""
         return self.kept[self._mine(rows) - self.first]
+
+    def write_of_piece(self) -> Ints:
+        """Of each of the pieces, which row of the ``Writes`` it is of, -1: of none."""
+        if not self.first and are_all(self.kept, self.units):
+            return self.pieces.unit
+        every = self.first + np.arange(len(self.kept))
+        return self.write_of_unit(every)[self.pieces.unit]
 
     def write_of_unit(self, rows: Ints) -> Ints:
         """Of each unit, which of those rows of the ``Writes`` it is, -1: none."""
@@ -150,11 +158,12 @@ def prepare(recording: Recording, op: Op = Op.SYNC, jobs: int = 1) -> Prepared:
             continue
         sides = sides_of(graph, top.trace, top.pieces)
         kept.append(Top(top.node, top.pieces, len(top.units), rows, count, sides))
-        writes.append(_writes_of(top, rows, graph))
+        units = top.units.rows(rows)
+        writes.append(_beside_windows(kept[-1], units, graph, jobs))
         count += len(rows)
         if op is Op.SYNC:
-            unsure += unsure_syncs(top.trace, top.units, rows)
-            partial += partial_syncs(top.trace, top.units, rows)
+            unsure += unsure_syncs(top.trace, units)
+            partial += partial_syncs(top.trace, units)
     if not kept:
         quality = quality_of(path, plain_writes, {})
         if op is not Op.SYNC:
@@ -271,8 +280,8 @@ def _for_others(
             asked = link.lower.pieces.rows(link.serves.piece[own])
             left &= ~one_of(_identity(pieces), _identity(asked))
     kept = np.flatnonzero(left)
-    units = Units(**{name: column[kept] for name, column in vars(units).items()})
-    return trace, hop, units, replace(pieces.rows(kept), unit=np.arange(len(kept))), rooms
+    units, pieces = units.rows(kept), replace(pieces.rows(kept), unit=np.arange(len(kept)))
+    return trace, hop, units, pieces, rooms
 
 
 def _identity(pieces: Pieces) -> Ints:
@@ -294,26 +303,34 @@ def _has_workload(trace: Trace) -> bool:
     return bool(((kind == THREAD_TARGET) | (of_process & ~one_of(process, serving))).any())
 
 
-def _writes_of(top: _Found, kept: Ints, graph: Graph) -> Writes:
+def _beside_windows(top: Top, units: Units, graph: Graph, jobs: int) -> Writes:
+    """A machine's writes; meanwhile a second thread, if there is one, tells their windows apart."""
+    writes, _ = both(
+        lambda: _writes_of(top.trace, units, graph),
+        lambda: top.windows if jobs > 1 else (),
+        jobs,
+    )
+    return writes
+
+
+def _writes_of(trace: Trace, units: Units, graph: Graph) -> Writes:
     """Most columns of a workload have one number: a device, a size."""
-    trace, units = top.trace, top.units
-    device = taken(units.device_key, kept)
     links = [link for link in graph.links if link.upper is trace]
     hosts = [link for link in links if link.hop.way == "hypervisor"]
-    names, codes = names_of(trace, units, kept, hosts)
+    names, codes = names_of(trace, units, hosts)
     return Writes(
-        begin_ns=units.begin_ns[kept],
-        end_ns=units.end_ns[kept],
-        latency_ns=units.latency_ns[kept],
-        tid=compact(units.tid[kept]),
-        tgid=compact(units.tgid[kept]),
-        size_bytes=compact(taken(units.size_bytes, kept)),
-        durable_writes=compact(taken(units.durable_writes, kept)),
-        pieces=compact(taken(units.pieces, kept)),
-        device_key=compact(device),
-        inode=compact(inode_numbers(trace.facts, device, units.inode[kept])),
-        offset_bytes=compact(taken(units.offset_bytes, kept)),
+        begin_ns=units.begin_ns,
+        end_ns=units.end_ns,
+        latency_ns=units.latency_ns,
+        tid=compact(units.tid),
+        tgid=compact(units.tgid),
+        size_bytes=compact(units.size_bytes),
+        durable_writes=compact(units.durable_writes),
+        pieces=compact(units.pieces),
+        device_key=compact(units.device_key),
+        inode=compact(inode_numbers(trace.facts, units.device_key, units.inode)),
+        offset_bytes=compact(units.offset_bytes),
         codes={name: compact(column) for name, column in codes.items()},
         names=names,
-        realtime_ns=realtime_of(trace, units.begin_ns[kept]),
+        realtime_ns=realtime_of(trace, units.begin_ns),
     )

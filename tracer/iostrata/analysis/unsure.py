@@ -28,12 +28,12 @@ CHOSEN: Final = frozenset({"--pid", "--comm", "--cgroup"})
 EVERYBODY: Final = "--all"
 
 
-def unsure_syncs(trace: Trace, units: Units, kept: Ints) -> int:
-    """How many of the kept units a loss may have taken writes of, or the sync before them.
+def unsure_syncs(trace: Trace, units: Units) -> int:
+    """How many of the units a loss may have taken writes of, or the sync before them.
 
     Of what point a loss is, is known of the whole recording only.
     """
-    touched = _calls_touch(trace, units.since_ns[kept], units.end_ns[kept])
+    touched = _calls_touch(trace, units.since_ns, units.end_ns)
     return int(np.count_nonzero(touched))
 
 
@@ -58,14 +58,14 @@ def _calls_touch(trace: Trace, begin_ns: Ints, end_ns: Ints) -> NDArray[np.bool_
     return trace.losses.touch(begin_ns, end_ns, untold=not calls)
 
 
-def partial_syncs(trace: Trace, units: Units, kept: Ints) -> int:
-    """How many of the kept units may be of more than was seen, as not all who write are recorded.
+def partial_syncs(trace: Trace, units: Units) -> int:
+    """How many of the units may be of more than was seen, as not all who write are recorded.
 
     Where all are, of each file (range, file system) the first one: something was written before
     the recording. What a command has made durable is mostly its own: there they are not counted.
     """
     words = str(trace.env.get("filter", "")).split()
-    syncs = one_of(units.method[kept], SYNCS)
+    syncs = one_of(units.method, SYNCS)
     if CHOSEN.isdisjoint(words):
-        syncs &= (EVERYBODY in words) & (units.since_ns[kept] < trace.begin_ns)
+        syncs &= (EVERYBODY in words) & (units.since_ns < trace.begin_ns)
     return int(np.count_nonzero(syncs))

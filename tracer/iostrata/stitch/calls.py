@@ -15,7 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata import native
-from iostrata.columns import AsOf, Ints, at, columns_of, distinct, in_order, one_of
+from iostrata.columns import (
+    AsOf,
+    Ints,
+    are_all,
+    at,
+    columns_of,
+    distinct,
+    in_order,
+    one_of,
+    taken,
+)
 from iostrata.crew import by_threads
 from iostrata.stitch.allocating import durable_allocations
 from iostrata.stitch.durability import ALL, FILE, FILE_SYSTEM, RANGE, Codes
@@ -137,6 +147,12 @@ class Units:
 
     def __len__(self) -> int:
         return len(self.begin_ns)
+
+    def rows(self, rows: Ints) -> Units:
+        """Some of them, in the order of ``rows``; of all, as they are, nothing is copied."""
+        if are_all(rows, len(self)):
+            return self
+        return Units(**{name: taken(column, rows) for name, column in vars(self).items()})
 
 
 @dataclass(frozen=True, eq=False)

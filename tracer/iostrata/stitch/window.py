@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import NEVER, Ints, in_order, order_of
+from iostrata.columns import NEVER, Ints, in_order, order_of, taken
 from iostrata.stitch.calls import Pieces, Reads
 from iostrata.stitch.journal import Commits
 from iostrata.trace import Trace
@@ -161,8 +161,9 @@ class _InOrder(NamedTuple):
 def windows(pieces: Pieces, sides: Ints | None = None) -> Iterator[Section]:
     """The pieces of each window: all of one of the ``sides``, if any are told."""
     order, first = order_of(pieces.begin_ns), 0
-    every = _InOrder(pieces.begin_ns[order], pieces.end_ns[order], pieces.request_key[order] != 0)
-    rooms = np.cumsum(_rooms(every))
+    request = taken(pieces.request_key, order) != 0
+    every = _InOrder(pieces.begin_ns[order], pieces.end_ns[order], request)
+    rooms = _rooms(every)
     ends = [len(order)]
     if sides is not None:
         ends = [*(np.flatnonzero(np.diff(sides[order])) + 1).tolist(), *ends]
@@ -191,14 +192,15 @@ def _beside(every: _InOrder, own: slice, side: slice) -> tuple[Ints, Ints]:
     return before, behind[request[behind] & (ends[behind] <= end + longest)]
 
 
-def _rooms(every: _InOrder) -> Ints:
-    """What room each takes; a piece by itself ``CROWD``."""
+def _rooms(every: _InOrder) -> Ints | None:
+    """What room each takes and all before it, together; a piece by itself ``CROWD``. None: all are
+    by themselves."""
     begins, ends, request = every
     if not request.any():
-        return np.full(len(begins), CROWD)
+        return None
     begun, ended = np.cumsum(request) - 1, in_order(ends[request])
     beside = begun - np.searchsorted(ended, begins, side="right")
-    rooms: Ints = CROWD + np.where(request, np.minimum(beside, MOST_BESIDE), 0)
+    rooms: Ints = np.cumsum(CROWD + np.where(request, np.minimum(beside, MOST_BESIDE), 0))
     return rooms
 
 
@@ -255,11 +257,12 @@ def _margins(pieces: Pieces, begin: int, end: int, longest: int) -> tuple[int, i
     return begin - since, until - end
 
 
-def _last(every: _InOrder, first: int, rooms: Ints) -> int:
-    """Enough pieces, and enough time that the margins do not outweigh it. ``rooms``: their sum."""
+def _last(every: _InOrder, first: int, rooms: Ints | None) -> int:
+    """Enough pieces, and enough time that the margins do not outweigh it."""
     begins, ends, _ = every
-    taken = int(rooms[first - 1]) if first else 0
-    room = taken + CROWD * WINDOW_PIECES
-    last = max(int(np.searchsorted(rooms, room, side="right")), first + 1)
+    last = min(first + WINDOW_PIECES, len(begins))
+    if rooms is not None:
+        room = CROWD * WINDOW_PIECES + (int(rooms[first - 1]) if first else 0)
+        last = max(int(np.searchsorted(rooms, room, side="right")), first + 1)
     longest = int((ends[first:last] - begins[first:last]).max())
     return max(last, int(np.searchsorted(begins, begins[first] + longest, side="right")))

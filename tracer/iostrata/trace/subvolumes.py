@@ -21,8 +21,8 @@ SUBVOLUME_SHIFT: Final = 40
 
 def inode_numbers(facts: Facts, device_key: Ints, inode: Ints) -> Ints:
     """What stat(2) says of these files."""
-    own = inode & ((1 << SUBVOLUME_SHIFT) - 1)
-    return np.where(_have_subvolumes(facts, device_key), own, inode)
+    shared = _have_subvolumes(facts, device_key)
+    return np.where(shared, inode & ((1 << SUBVOLUME_SHIFT) - 1), inode) if shared.any() else inode
 
 
 def untold_subvolumes(facts: Facts, device_key: Ints, inode: Ints) -> NDArray[np.bool_]:
