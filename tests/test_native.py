@@ -492,16 +492,44 @@ def test_what_leads_nowhere_is_refused() -> None:
     for kind in (16, -16, 9, -(1 << 63)):
         with pytest.raises(IndexError):
             gathered(slot, slot, numbers._replace(kind=one + kind))
+
+    def index(
+        noted: native.Noted = noted, slept: native.Slept = native.NOBODY_SLEPT
+    ) -> native.Index:
+        return native.Index(told, noted, slept)
+
     for first, count in ((1, 1), (0, 2), (-1, 1), (0, -1), (1 << 62, 1), (0, (1 << 63) - 1)):
-        assert native.index_packets(event, [(first, count, 0, 1)], 1, 0, told, noted) is None
-    assert native.index_packets(event, [(0, 1, 0, 1)], 1, 0, told, noted) is not None
+        assert index().look_at(event, [(first, count, 0, 1)], 1, 0) is None
+    assert index().look_at(event, [(0, 1, 0, 1)], 0, 0) is None
+    assert index().look_at(event, [(0, 1, 0, 1)], 1, 0) == {0: 1}
     for offset in (57, 64, 1 << 40):
         for field in ("tid", "off_ns", "wake_ns"):
-            slept = native.NOBODY_SLEPT._replace(**{field: offset})
-            assert native.index_packets(event, [(0, 1, 0, 1)], 1, 0, told, noted, slept) is None
+            elsewhere = native.NOBODY_SLEPT._replace(**{field: offset})
+            assert index(slept=elsewhere).look_at(event, [(0, 1, 0, 1)], 1, 0) is None
     for offset in (-1, 61, 1 << 40):
-        elsewhere = native.Noted({1: offset})
-        assert native.index_packets(event, [(0, 1, 0, 1)], 1, 0, told, elsewhere) is None
+        beyond_it = native.Noted({1: offset})
+        assert index(noted=beyond_it).look_at(event, [(0, 1, 0, 1)], 1, 0) is None
+    for size, before, fits in ((0, 0, False), (1, 0, True), (1, 1, False), (2, 1, True)):
+        some = index(slept=native.Slept(0, 8, 16, 24))
+        room = np.full(size, 7, np.uint32), np.full(size, 7, np.uint64)
+        sleeps = np.full(size, 7, np.uint32), np.full(size, 7, np.uint64)
+        assert some.look_at(event, [(0, 1, 0, 1)], 1, 0) == {0: 1, native.WHO_SLEPT: 1}
+        with pytest.raises(IndexError):
+            some.put()
+        some.put_at(0, *room, before)
+        with pytest.raises(IndexError):
+            some.put()
+        some.put_at(native.WHO_SLEPT, *sleeps, before)
+        if not fits:
+            with pytest.raises(IndexError):
+                some.put()
+            continue
+        assert some.put() == 0
+        for columns in (room, sleeps):
+            assert [column.tolist() for column in columns] == [[7] * before + [0]] * 2
+        # There is no room for another one.
+        with pytest.raises(IndexError):
+            some.put()
     assert native.as_of_after(none, none, None, one, one).tolist() == [-1]
     library = native.LIBRARY
     for count in (0, -64, 63, 65):

@@ -81,10 +81,10 @@ _FUNCTIONS: Final = {
     "follow_bios": "a",
     "follow_wakers": "aana",
     "gather": "an",
-    "index_packets": "anaaaanuaaauaaaaaaaa",
     "kinds_of": "aananaanaa",
     "lines": "annan",
     "lookup_find": "aaannaa",
+    "look_at_packets": "aa",
     "lookup_make": "aaanaa",
     "marked": "anan",
     "merge": "aanaaa",
@@ -96,6 +96,7 @@ _FUNCTIONS: Final = {
     "overlap_waits": "anaaaanaan",
     "own_endings": "a",
     "pair_requests": "a",
+    "put_packets": "aa",
     "ranked": "anana",
     "sort_values": "anaa",
     "spans_of_bios": "a",
@@ -346,52 +347,73 @@ NOBODY_SLEPT: Final = Slept(_NUMBERS, 0, 0, 0)
 """No point has that number."""
 
 
-class Indexed(NamedTuple):
-    """``counts``: of events of each number; ``slots``, ``times``: number by number.
+WHO_SLEPT: Final = -1
+"""In place of a point's number: of the events that tell of sleeps, which thread slept, and since
+when, the largest there is where it was let go before."""
 
-    ``tids``, ``offs``: of those that tell of sleeps, which thread slept, and since when, the
-    largest there is where it was let go before.
+
+class Index:
+    """Where the events of each point of a stream are, and when they were: packets by packets.
+
+    ``noted``: of all that are looked at; if something is wrong, it is of no use any more.
     """
 
-    counts: Ints
-    slots: NDArray[np.uint32]
-    times: NDArray[np.uint64]
-    tids: NDArray[np.uint32]
-    offs: NDArray[np.uint64]
-    last_ns: int
+    def __init__(self, told: Told, noted: Noted, slept: Slept) -> None:
+        self._known = (*told, noted.rows, *slept)
+        self._kept = told, noted
+        # As ``struct point`` of native/index.c: the last is of who slept.
+        self._points = np.zeros((_LOWEST + 1, 5), np.int64)
+        self._room: Sequence[NDArray[Any]] = ()
+        self._looked: Sequence[NDArray[Any]] = ()
 
+    def look_at(
+        self,
+        events: NDArray[np.void],
+        packets: Sequence[tuple[int, int, int, int]],
+        total: int,
+        last_ns: int,
+    ) -> dict[int, int] | None:
+        """How many events of each number are in some packets; None: something is wrong with their
+        times, or a number is higher than most.
 
-def index_packets(
-    events: NDArray[np.void],
-    packets: Sequence[tuple[int, int, int, int]],
-    total: int,
-    last_ns: int,
-    told: Told,
-    noted: Noted,
-    slept: Slept = NOBODY_SLEPT,
-) -> Indexed | None:
-    """Where the events of each point are; None: something is wrong with their times.
+        ``packets``: first slot, events, begin and end; ``total``: events of all. ``last_ns``: when
+        the last event was before them.
+        """
+        columns = list(zip(*packets, strict=True))
+        told = [np.array(column, np.int64) for column in columns[:2]]
+        told += [np.array(column, np.uint64) for column in columns[2:]]
+        if not self._room or len(self._room[0]) < total:
+            kinds = np.uint8, np.uint64, np.uint32, np.uint64
+            self._room = [np.empty(total, kind) for kind in kinds]
+        given = words(events, len(events), *told, len(packets), last_ns)
+        index = words(*self._known, self._points, *self._room, len(self._room[0]))
+        self._looked = given, index, events, *told
+        try:
+            if _call("look_at_packets", given, index) == _TOO_MANY:
+                return None
+        except IndexError:
+            return None
+        more = self._points[:, 0]
+        some = np.flatnonzero(more)
+        return {
+            number if number < _LOWEST else WHO_SLEPT: count
+            for number, count in zip(some.tolist(), more[some].tolist(), strict=True)
+        }
 
-    ``packets``: first slot, events, begin and end; ``total``: events of all. ``last_ns``: when the
-    last event was before them, and then of them. ``noted``: of these, too; if something is wrong,
-    it is of no use any more.
-    """
-    columns = list(zip(*packets, strict=True))
-    first, count = (np.array(column, np.int64) for column in columns[:2])
-    begin, end = (np.array(column, np.uint64) for column in columns[2:])
-    counts, places = np.zeros(_NUMBERS, np.int64), np.empty(_NUMBERS, np.int64)
-    slots, times = np.empty(total, np.uint32), np.empty(total, np.uint64)
-    tids, offs = np.empty(total, np.uint32), np.empty(total, np.uint64)
-    room = np.empty(total, np.uint16), np.empty(total, np.uint64)
-    try:
-        last_ns = _call(
-            "index_packets", events, len(events), first, count, begin, end, len(packets), last_ns,
-            *told, counts, places, noted.rows, words(*slept, tids, offs), *room, slots, times,
-        )  # fmt: skip
-    except IndexError:
-        return None
-    sleeps = int(counts[slept.number]) if slept.number < _NUMBERS else 0
-    return Indexed(counts, slots, times, tids[:sleeps], offs[:sleeps], last_ns)
+    def put_at(
+        self, number: int, numbers: NDArray[np.uint32], times: NDArray[np.uint64], count: int
+    ) -> None:
+        """Where what comes of a number is put: behind the first rows, of which there are so many,
+        of columns that are kept meanwhile."""
+        if number < _LOWEST:
+            self._points[number, 1:] = words(numbers, times, count, len(numbers)).view(np.int64)
+
+    def put(self) -> int:
+        """The slots and times of the packets that were looked at last; when the last event was.
+
+        Errors: IndexError, where there is no room for one.
+        """
+        return _call("put_packets", *self._looked[:2])
 
 
 def apart(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,6 @@ from iostrata.trace.stream import (
     UNKNOWN_COUNT,
     UNTIL_END,
     Gap,
-    Slots,
     Stream,
     Times,
 )
@@ -51,8 +50,6 @@ MOST_IN_VAIN: Final = 64
 """Times the file's size that are read for checksums which are wrong."""
 MOST_DAMAGES: Final = 1000
 """Stretches of one file: behind them it is not read."""
-LOWEST: Final = 256
-"""Of the numbers that a point may have, mostly more than are used."""
 
 
 class Walk:
@@ -79,21 +76,21 @@ class Walk:
         self._uuid = uuid
         self._mark = struct.pack("<I16s", MAGIC, uuid)
         self._packets: list[Packet] = []
-        self._slots: dict[int, Growing] = {}
-        self._times: dict[int, Growing] = {}
+        # Of each point, slots and times.
+        self._points: dict[int, Growing] = {}
         self._last_ns = 0
         self._number = before.number + 1 if before else 0
         self._patience_bytes = MOST_IN_VAIN * len(data)
         self._damages = 0
-        self._told = native.Told.of(
+        told = native.Told.of(
             {
                 number: [(one.offset, one.zero) for one in fields]
                 for number, fields in expected.fields.items()
             },
             max(expected.begin_ns - BEFORE_NS, 0),
         )
-        self._slept: dict[int, Growing] = {}
         self._devices, self._all_noted = native.Noted(expected.devices), True
+        self._index_in_c = native.Index(told, self._devices, expected.slept)
 
     def run(self, missing_bytes: int = 0) -> None:
         """``missing_bytes``: what the file has behind the data, and is not looked at."""
@@ -117,13 +114,12 @@ class Walk:
         if damaged:
             self._gap(previous.end_ns if previous else SINCE_BEGIN, UNTIL_END, UNKNOWN_COUNT)
         self._index()
-        self._stream.slots = {number: column.values for number, column in self._slots.items()}
-        self._stream.times = {number: column.values for number, column in self._times.items()}
+        slept = self._points.pop(native.WHO_SLEPT, None)
+        for number, point in self._points.items():
+            self._stream.slots[number], self._stream.times[number] = point.values
         if self._all_noted:
             self._stream.devices = self._devices.values()
-            if self._slept:
-                tids, offs = self._slept.values()
-                self._stream.slept = tids.values, offs.values
+            self._stream.slept = slept.values if slept else None
 
     def walk(self) -> Iterator[Packet | None]:
         """Each good packet, or what there is of the last; None for a stretch that is none."""
@@ -288,7 +284,9 @@ class Walk:
         self._check_order(packets, owner, times)
         times, ordered = times[order], slots[order].astype(np.uint32)
         for number, begin, end in _runs(numbers[order]):
-            self._add(number, ordered[begin:end], times[begin:end], packets[-1].end)
+            point = self._points.setdefault(number, Growing())
+            point.extend(ordered[begin:end], times[begin:end], self._share(packets))
+            self._index_in_c.put_at(number, point.numbers, point.times, point.count)
         self._stream.release(slots)
 
     def _index_whole(self, packets: list[Packet], total: int) -> bool:
@@ -296,36 +294,23 @@ class Walk:
         if native.LIBRARY is None:
             return False
         spans = [(one.first_slot, one.count, one.begin_ns, one.end_ns) for one in packets]
-        slots = self._stream.column("V64", 0)
-        slept = self._expected.slept
-        found = native.index_packets(
-            slots, spans, total, self._last_ns, self._told, self._devices, slept
-        )
-        if found is None:
+        index, slots = self._index_in_c, self._stream.column("V64", 0)
+        counts = index.look_at(slots, spans, total, self._last_ns)
+        if counts is None:
             return False
-        self._last_ns = found.last_ns
-        lowest = found.counts[:LOWEST]
-        numbers = np.flatnonzero(lowest if lowest.sum() == total else found.counts)
-        edges = [0, *np.cumsum(found.counts[numbers]).tolist()]
-        for number, (begin, end) in zip(numbers.tolist(), pairwise(edges), strict=True):
-            self._add(number, found.slots[begin:end], found.times[begin:end], packets[-1].end)
-        if len(found.tids):
-            self._grow(self._slept, slept.tid, found.tids, packets[-1].end)
-            self._grow(self._slept, slept.off_ns, found.offs, packets[-1].end)
+        for number, count in counts.items():
+            point = self._points.setdefault(number, Growing())
+            if point.make_room(count, self._share(packets)):
+                index.put_at(number, point.numbers, point.times, point.count)
+            point.count += count
+        self._last_ns = index.put()
         first, last = packets[0], packets[-1]
         self._stream.release(np.array([first.first_slot, last.first_slot + last.count - 1]))
         return True
 
-    def _add(self, number: int, slots: Slots, times: Times, end: int) -> None:
-        self._grow(self._slots, number, slots, end)
-        self._grow(self._times, number, times, end)
-
-    def _grow(self, to: dict[int, Growing], number: int, part: NDArray[Any], end: int) -> None:
-        """``end``: so far the file is known."""
-        if number in to:
-            to[number].extend(part, end / len(self._data))
-        else:
-            to[number] = Growing(part)
+    def _share(self, packets: list[Packet]) -> float:
+        """How much of the file is known with some packets."""
+        return packets[-1].end / len(self._data)
 
     def _wrong(
         self,
