@@ -65,6 +65,7 @@ def earned(
     """
     rows, own = section.rows, section.told(write, -1)
     lifted = lift(path.graph, node, rows, told=section.are_own)
+    pieces = lifted.views[0].window.pieces
     kept = np.flatnonzero(own >= 0)
     writes, number = coded(own[kept])
     of_piece = np.full(len(own), -1)
@@ -75,8 +76,8 @@ def earned(
     names = Names()
     slept = SpanList()
     for first, end, spans in blocks(lifted.spans, len(rows)):
-        apart, block = told_apart(spans, lifted.views, names), rows[first:end]
-        during = node.pieces.begin_ns[block], node.pieces.end_ns[block]
+        apart = told_apart(spans, lifted.views, names)
+        during = pieces.begin_ns[first:end], pieces.end_ns[first:end]
 
         def told_of(levels: Ints, ranks: Ints = apart.ranks) -> tuple[Ints, NDArray[np.bool_]]:
             place = ranks[levels] % len(path.layers)
@@ -86,7 +87,7 @@ def earned(
         place = apart.ranks[shared.held.ranks] % len(path.layers)
         slept.extend(unexplained(shared.held, apart.ranks, first))
         _add(times, shared)
-        credit = attribute(shared.held, len(block), told[place])
+        credit = attribute(shared.held, end - first, told[place])
         del spans, shared
         some = np.flatnonzero(own[first + credit.owner] >= 0)
         level, owner = credit.rank[some], credit.owner[some]
