@@ -120,6 +120,32 @@ def test_on_to_the_end_of_a_commit_that_began_in_it(tmp_path: Path) -> None:
     assert end == 180_000
 
 
+COMMIT = {
+    "jbd2": ("jbd2_start_commit", "jbd2_end_commit", {"journal_key": 0x10}, "transaction"),
+    "xfs": ("xlog_iclog_sync", "xlog_iclog_sync_done", {"iclog_key": 0x1C, "bio_key": 0xB3}, "lsn"),
+}
+
+
+@pytest.mark.parametrize("kind", COMMIT)
+@pytest.mark.parametrize("again", [True, False], ids=["and began anew", "and was not seen again"])
+def test_what_began_in_a_loss_was_over_before_the_next_one_if_its_journal_began_anew(
+    kind: str, *, again: bool, tmp_path: Path
+) -> None:
+    """What its end was is lost, but not in the loss behind that: all between is as it was."""
+    started, ended, names, number = COMMIT[kind]
+    world = losing()
+    world.emit(started, END - 3_000, KWORKER, dev=SDA, **names, **{number: 6})
+    if again:
+        world.emit(started, 150_000, KWORKER, dev=SDA, **names, **{number: 7})
+        world.emit(ended, 160_000, KWORKER, dev=SDA, **names, **{number: 7})
+    world.target(108, time_ns=200_000)
+    world.builder.refuse("thread", time_ns=205_000)
+    world.target(112, time_ns=210_000)
+    begins = [begin for begin, _ in reached(world, tmp_path)]
+    assert len(begins) == (2 if again else 1)
+    assert (begins[-1] >= 200_000 - 2) == again
+
+
 def test_while_a_worker_is_at_it_whose_name_is_lost(tmp_path: Path) -> None:
     world = losing()
     Block(world, LOOP).request(120_000, 130_000, 0xA0, 0xB0)

@@ -170,12 +170,15 @@ def _of_runs(window: Window, lost: Union, device: int, requests: Requests) -> Re
 def _of_commits(
     window: Window, lost: Union, started: str, ended: str, names: tuple[str, str]
 ) -> Reach:
-    """Back to the begin of one whose end is lost, on to the end of one whose begin is."""
+    """Back to the begin of one whose end is lost, if that may not have been before the next one's
+    begin; on to the end of one whose begin is."""
     begin, end = lost.begins.copy(), lost.ends.copy()
     first, last = (window.columns(point, *names) for point in (started, ended))
     begun, over = (AsOf(_named(events, names), events["time_ns"]) for events in (first, last))
     unended = over.at_or_after(_named(first, names), first["time_ns"]) < 0
-    _reach_back(begin, lost, first["time_ns"][unended])
+    # Each journal, and each buffer of a log, is at one at a time.
+    again = AsOf(first[names[0]], first["time_ns"]).following()
+    _reach_back(begin, lost, first["time_ns"][unended], again[unended])
     unbegun = last["time_ns"][begun.at_or_before(_named(last, names), last["time_ns"]) < 0]
     _reach_on(end, lost, np.zeros_like(unbegun), unbegun)
     return begin, end
