@@ -200,6 +200,40 @@ def test_not_where_it_shows_what_it_is(shows: str, tmp_path: Path) -> None:
     assert Kinds(trace).of(np.array([OTHER]), np.array([220_000])).tolist() == [shown]
 
 
+@pytest.mark.parametrize("lost", [True, False])
+def test_who_is_told_to_be_forgotten_was_a_helper_until_then(*, lost: bool, tmp_path: Path) -> None:
+    """As nobody else is; its name is told with that, once more."""
+    world = losing()
+    name = b"kworker/0:1H"
+    if not lost:
+        world.target(OTHER, 1, kind=THREAD_HELPER, comm=name)
+    world.target(OTHER, 220_000, kind=0, comm=name)
+    world.target(OTHER, 240_000, kind=THREAD_HELPER, comm=name)
+    world.builder.write(tmp_path / "local")
+    (trace,) = open_recording(tmp_path / "local").traces()
+    kinds, times = Kinds(trace), np.array([210_000, 230_000, 250_000])
+    others = np.full(3, OTHER)
+    assert kinds.of(others, times).tolist() == [THREAD_HELPER, 0, THREAD_HELPER]
+    assert kinds.bound_pool_of(others, times).tolist() == [0, -1, 0]
+
+
+@pytest.mark.parametrize("anew", [True, False], ids=["and is told anew", "and is not"])
+def test_while_a_worker_is_at_it_whose_name_is_lost_until_it_is_told_anew(
+    *, anew: bool, tmp_path: Path
+) -> None:
+    """Amid its work, behind the loss: it is the same that it was before."""
+    world = losing()
+    Block(world, LOOP).request(120_000, 130_000, 0xA0, 0xB0)
+    awakes(world, OTHER, 210_000, 211_000, KWORKER)
+    if anew:
+        world.target(OTHER, 211_500, kind=THREAD_HELPER, comm=b"kworker/1:0")
+    work(world, OTHER, 212_000, 219_000)
+    awakes(world, KWORKER, 220_000, 221_000, OTHER)
+    beside = reached(world, tmp_path)
+    assert len(beside) == (1 if anew else 2)
+    assert ((210_000, 220_000) in beside) != anew
+
+
 ASKED = {"request_key": 0xC0, "inode": 7, "dev": SDA, "opcode": 23, "size_bytes": 4096}
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stage stitch: threads that are recorded in, what each was at a time out.
 
-A thread is told of once: where that is lost, what else it did may say what it is.
+A thread is told of once, and anew now and then: where that is lost, what else it did may say what
+it is.
 """
 
 from __future__ import annotations
@@ -46,15 +47,20 @@ class Kinds:
         self.forgotten_at = time[forgotten]
         self.forgotten = AsOf(tid[forgotten], self.forgotten_at)
         untold, shown = _shown(trace, tid, kind)
-        self.kinds = np.concatenate([kind, shown])
-        self.named, self.tid = distinct(tid), np.concatenate([tid, untold])
+        # Only a helper is forgotten: that it is one is lost where this is told of it first.
+        before = AsOf(tid, time).at_or_before(tid[forgotten], self.forgotten_at - 1)
+        first = forgotten[before < 0]
+        self.kinds = np.concatenate([kind, np.full(len(first), THREAD_HELPER), shown])
+        self.named, self.tid = distinct(tid), np.concatenate([tid, tid[first], untold])
         self.others = distinct(untold[shown != THREAD_HELPER])
-        self.told = AsOf(self.tid, np.concatenate([time, np.zeros_like(untold)]))
+        since = np.zeros(len(first) + len(untold), np.int64)
+        self.told = AsOf(self.tid, np.concatenate([time, since]))
         self._pools = np.full(len(self.kinds), -1)
         self._bound = np.zeros(len(self.kinds), np.bool_)
-        helpers = np.flatnonzero(kind == THREAD_HELPER)
+        names = np.concatenate([threads["comm"], threads["comm"][first]])
+        helpers = np.flatnonzero(self.kinds[: len(names)] == THREAD_HELPER)
         pools: dict[tuple[bytes, ...], int] = {}
-        for row, comm in zip(helpers.tolist(), threads["comm"][helpers].tolist(), strict=True):
+        for row, comm in zip(helpers.tolist(), names[helpers].tolist(), strict=True):
             if match := WORKER.match(comm):
                 self._pools[row] = pools.setdefault(match.groups(), len(pools))
                 self._bound[row] = not comm.startswith(UNBOUND)
