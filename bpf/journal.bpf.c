@@ -122,7 +122,7 @@ static __always_inline void journal_thread(void)
 	if (thread->kind == THREAD_HELPER) {
 		/* It was met when it did something else. */
 		thread->kind = THREAD_JOURNAL;
-		thread->announced = 0;
+		thread->announced = ANNOUNCED_NEVER;
 	}
 	thread_announce(thread);
 }

@@ -290,7 +290,7 @@ static __noinline struct thread *library_thread(void)
 	if (!thread)
 		return thread_add(ids, ids >> 32, first->kind);
 	thread->kind = first->kind;
-	thread->announced = 0;
+	thread->announced = ANNOUNCED_NEVER;
 	return thread;
 }
 

@@ -55,6 +55,14 @@ struct full {
 	unsigned int pad;
 };
 
+/* Whether a thread's event has been emitted; once for as long as it lives, and, as any may be lost,
+ * anew now and then. */
+enum announced {
+	ANNOUNCED_NEVER,
+	ANNOUNCED,
+	ANNOUNCED_BEFORE,
+};
+
 /* A recorded thread.  All zero in a free place.  What is used together is on one cache line: what
  * sched_switch needs, what a system call does, and the rest. */
 struct thread {
@@ -66,7 +74,7 @@ struct thread {
 	int stack; /* where it sleeps, among the stacks; negative: not known */
 
 	unsigned char kind; /* enum thread_kind; 0: in the process tree, filters not checked yet */
-	unsigned char announced : 1; /* its thread event has been emitted */
+	unsigned char frozen : 1;    /* the queue that it hands a bio to, when it fell asleep */
 	unsigned char compat : 1;    /* its calls are a 32-bit program's, and that was said */
 	unsigned char serves : 1;    /* a helper that also does itself what is waited for */
 	unsigned char submits : 1;   /* it sleeps amid handing on the bio that it queued last */
@@ -83,8 +91,8 @@ struct thread {
 	/* the call that it is in, or a loop device's work; enter_ns 0: in none */
 	unsigned char call;
 	unsigned char rwf;
-	unsigned char frozen; /* the queue that it hands a bio to, when it fell asleep */
-	unsigned char timed;  /* its own timer is about to wake it, on waker_cpu */
+	unsigned char announced; /* enum announced; the recorder changes it, too */
+	unsigned char timed;     /* its own timer is about to wake it, on waker_cpu */
 	unsigned long long enter_ns;
 
 	/* when it could run last: its queue, and for how long that had been throttled */

@@ -69,16 +69,16 @@ static __always_inline void thread_tell(struct thread *thread)
 	thread->told = task_tell();
 }
 
-/* Says once who the current thread is, as what is recorded and as a task. */
+/* Says who the current thread is, as what is recorded and as a task. */
 static __noinline void caller_meet(struct thread *thread)
 {
-	thread_tell(thread);
 	thread_announce(thread);
+	thread_tell(thread);
 }
 
 static __always_inline void caller_announce(struct thread *thread)
 {
-	if (unlikely(!thread->announced || !thread->told))
+	if (unlikely(thread->announced != ANNOUNCED || !thread->told))
 		caller_meet(thread);
 }
 

@@ -181,7 +181,7 @@ static __always_inline struct thread *server_admit(__u32 duty)
 	if (!thread)
 		return thread_add(ids, ids >> 32, THREAD_SERVER);
 	thread->kind = THREAD_SERVER;
-	thread->announced = 0;
+	thread->announced = ANNOUNCED_NEVER;
 	return thread;
 }
 
@@ -250,17 +250,19 @@ static __always_inline struct thread *thread_admit(void)
 	return thread;
 }
 
-/* Says once who the current thread is. */
+/* Says who the current thread is, unless that was said; who it is as a task then is next. */
 static __always_inline void thread_announce(struct thread *thread)
 {
 	union event *e;
 
-	if (thread->announced)
+	if (thread->announced == ANNOUNCED)
 		return;
 	e = emit_reserve(POINT_thread);
 	if (!e)
 		return;
-	thread->announced = 1;
+	if (thread->announced == ANNOUNCED_BEFORE)
+		thread->told = 0;
+	thread->announced = ANNOUNCED;
 	e->thread.tgid = thread->tgid;
 	e->thread.subject_tid = e->thread.tid;
 	e->thread.kind = thread->kind;

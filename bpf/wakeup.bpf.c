@@ -183,7 +183,7 @@ static __always_inline void resumed(struct thread *thread, struct task_struct *t
 /* It is off the CPU, in thread->off_state. */
 static __always_inline void left(struct thread *thread, __u64 now_ns)
 {
-	if (unlikely(!thread->announced))
+	if (unlikely(thread->announced != ANNOUNCED))
 		announce_late(thread);
 	uring_work_tell(thread, now_ns);
 	thread->wake_ns = 0;
@@ -383,7 +383,8 @@ int wakeup_newtask(__u64 *ctx)
 		thread = thread_add(child->pid, child->tgid, THREAD_WORKER);
 		if (!thread)
 			return 0;
-		thread->announced = task_announce(thread, child, THREAD_WORKER);
+		if (task_announce(thread, child, THREAD_WORKER))
+			thread->announced = ANNOUNCED;
 		/* It waits for a CPU from its birth on, and has left none when it runs. */
 		thread->off_ns = bpf_ktime_get_ns();
 		thread->switches = -1;
@@ -434,7 +435,7 @@ static __always_inline void renamed(struct task_struct *task, __u32 old_tid)
 		return;
 	}
 	thread->kind = 0;
-	thread->announced = 0;
+	thread->announced = ANNOUNCED_NEVER;
 	thread->compat = current_is_compat();
 }
 
@@ -484,7 +485,7 @@ static __noinline void library_is_used(__u32 tgid)
 		return;
 	}
 	first->kind = THREAD_LIBRBD;
-	first->announced = 0;
+	first->announced = ANNOUNCED_NEVER;
 	/* Outside of calls they were not counted until now. */
 	first->switches = 0;
 	ring_wake();
@@ -504,7 +505,7 @@ int wakeup_rename(__u64 *ctx)
 	if (has_librbd(task, name))
 		library_is_used(task->tgid);
 	/* Who has made no call yet is announced by its name at the first one. */
-	if (!thread || !thread->announced)
+	if (!thread || thread->announced == ANNOUNCED_NEVER)
 		return 0;
 	e = emit_reserve(POINT_thread);
 	if (!e)

@@ -196,6 +196,7 @@ static int write_when_due(struct session *session, uint64_t now)
 	if (output_gone(session->directory_fd))
 		return -ENOENT;
 	own_misses(&session->rings); /* the window in which writes are left out: short */
+	anew_follow(session);
 	return rings_write(&session->rings, false);
 }
 

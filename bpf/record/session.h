@@ -41,6 +41,7 @@ struct session {
 	uint64_t begin_ns;
 	uint64_t write_at_ns;
 	uint64_t second_at_ns;
+	uint64_t told_at_count; /* events, when what is told once was to be told anew last */
 	uint64_t give_up_ns;    /* wait for the command until then; 0: no end was asked for */
 	int go_error;           /* why the command cannot be executed: -errno */
 	int ending_signal;      /* the first one that asked to end; 0: none has */
@@ -63,6 +64,10 @@ int trace_end(struct session *session);
 void library_begin(struct session *session);
 /* The same, once one has opened one. */
 void library_follow(struct session *session);
+
+/* anew.c */
+/* Has told anew what is told once, if that is seldom enough. */
+void anew_follow(struct session *session);
 
 /* hung.c */
 /* Looks for calls that began before the recording and still run: no program meets them. */
