@@ -74,13 +74,13 @@ struct thread {
 	int stack; /* where it sleeps, among the stacks; negative: not known */
 
 	unsigned char kind; /* enum thread_kind; 0: in the process tree, filters not checked yet */
-	unsigned char frozen : 1;    /* the queue that it hands a bio to, when it fell asleep */
-	unsigned char compat : 1;    /* its calls are a 32-bit program's, and that was said */
-	unsigned char serves : 1;    /* a helper that also does itself what is waited for */
-	unsigned char submits : 1;   /* it sleeps amid handing on the bio that it queued last */
-	unsigned char told : 1;      /* who it is as a task */
-	unsigned char met : 1;       /* at the beginning of a call */
-	unsigned char pooled : 1;    /* a worker of the kernel's pools */
+	unsigned char frozen : 1;  /* the queue that it hands a bio to, when it fell asleep */
+	unsigned char compat : 1;  /* its calls are a 32-bit program's, and that was said */
+	unsigned char serves : 1;  /* a helper that also does itself what is waited for */
+	unsigned char submits : 1; /* it sleeps amid handing on the bio that it queued last */
+	unsigned char told : 1;    /* who it is as a task */
+	unsigned char met : 1;     /* at the beginning of a call */
+	unsigned char pooled : 1;  /* a worker of the kernel's pools */
 	unsigned char other_work : 1;
 	unsigned char waker_context; /* enum wake_context */
 	unsigned char useless_runs;  /* of a helper, since it was of use */

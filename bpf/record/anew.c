@@ -51,11 +51,12 @@ static uint64_t look_at_tasks(struct session *session, bool anew)
 
 void anew_follow(struct session *session)
 {
-	uint64_t events = session->rings.event_count - session->told_at_count;
+	uint64_t events = session->rings.event_count - session->told_at_count, told;
 
-	if (events < EVENTS_EACH ||
-	    events < EVENTS_EACH *
-			     (look_at_threads(session, false) + look_at_tasks(session, false)))
+	if (events < EVENTS_EACH)
+		return;
+	told = look_at_threads(session, false) + look_at_tasks(session, false);
+	if (events < EVENTS_EACH * told)
 		return;
 	look_at_threads(session, true);
 	look_at_tasks(session, true);
