@@ -200,6 +200,21 @@ def test_not_where_it_shows_what_it_is(shows: str, tmp_path: Path) -> None:
     assert Kinds(trace).of(np.array([OTHER]), np.array([220_000])).tolist() == [shown]
 
 
+@pytest.mark.parametrize("name", [b"writer", b"iou-sqp-100"])
+def test_who_makes_a_worker_is_what_its_name_says_that_it_gives_it(
+    name: bytes, tmp_path: Path
+) -> None:
+    """Who only collects makes no calls of those that are told."""
+    world = unnamed(state=2)
+    made = {"tgid": 100, "subject_tid": 79, "kind": THREAD_WORKER, "comm": name}
+    world.emit("thread", 250_000, OTHER, **made)
+    world.builder.write(tmp_path / "local")
+    (trace,) = open_recording(tmp_path / "local").traces()
+    kind = THREAD_TARGET if name == b"writer" else THREAD_WORKER
+    assert Kinds(trace).of(np.array([OTHER]), np.array([220_000])).tolist() == [kind]
+    assert len(reach_of(trace).begins) == 1
+
+
 @pytest.mark.parametrize("lost", [True, False])
 def test_who_is_told_to_be_forgotten_was_a_helper_until_then(*, lost: bool, tmp_path: Path) -> None:
     """As nobody else is; its name is told with that, once more."""

@@ -13,16 +13,18 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, distinct, integers, one_of
+from iostrata.columns import AsOf, Ints, at, columns_of, distinct, integers, one_of
 from iostrata.stitch.wakeup import TASK_NOLOAD, Sleeps
 from iostrata.stitch.window import Window
-from iostrata.trace import Trace
+from iostrata.trace import Points, Trace
 from iostrata.trace.layout import THREAD_HELPER, THREAD_JOURNAL, THREAD_TARGET, THREAD_WORKER
 
 SERVING: Final = ("kvm_exit", "svc_call", "nvmet_work", "target_work", "osd_work")
 """Where any of these is, other threads of the kernel than helpers may be recorded."""
 # A worker's name: its pool's (a CPU or a number), its own in that, and which of a CPU's two it is.
 WORKER: Final = re.compile(rb"kworker/(u?\d+):\d+(H?)")
+# How io_uring's workers are called, and its threads that submit.
+URING: Final = b"iou-"
 # Those of the pools that are of no one CPU.
 UNBOUND: Final = b"kworker/u"
 
@@ -107,8 +109,10 @@ def _shown(trace: Trace, told: Ints, kind: Ints) -> tuple[Ints, Ints]:
     """Threads of which a loss may have what names them, and what each shows to be.
 
     Who commits a journal does so. Who makes calls is none of the kernel's threads; which program's
-    it is, is no matter here. A worker of io_uring says what it is at. What else sleeps as the
-    kernel's threads do that have nothing to do, is a helper, where no other ones are recorded.
+    it is, is no matter here. A worker of io_uring says what it is at. Who makes one gives it its
+    own name first, by which it is one itself, or a program's: older recorders tell no more of who
+    makes no calls. What else sleeps as the kernel's threads do that have nothing to do, is a
+    helper, where no other ones are recorded.
     """
     tids, kinds = [told[:0]], [told[:0]]
     if len(trace.losses):
@@ -116,11 +120,14 @@ def _shown(trace: Trace, told: Ints, kind: Ints) -> tuple[Ints, Ints]:
         resumes = points["sched_resume"].integers("subject_tid", "state", "wake_ns")
         idle = (resumes["state"] & TASK_NOLOAD > 0) & (resumes["wake_ns"] > 0)
         idle &= not any(len(points[point]) for point in SERVING)
+        makers, by_worker = _makers(points["thread"])
         known = told[kind == THREAD_JOURNAL]
         for shown, tid in (
             (THREAD_JOURNAL, integers(points["jbd2_start_commit"]["tid"])),
             (THREAD_TARGET, integers(points["syscall"]["tid"])),
             (THREAD_WORKER, integers(points["io_uring_work"]["tid"])),
+            (THREAD_WORKER, makers[by_worker]),
+            (THREAD_TARGET, makers[~by_worker]),
             (THREAD_HELPER, resumes["subject_tid"][idle]),
         ):
             found = distinct(tid)
@@ -129,3 +136,12 @@ def _shown(trace: Trace, told: Ints, kind: Ints) -> tuple[Ints, Ints]:
             kinds.append(np.full(len(found), shown))
             known = told
     return np.concatenate(tids), np.concatenate(kinds)
+
+
+def _makers(threads: Points) -> tuple[Ints, NDArray[np.bool_]]:
+    """Who made workers of io_uring, and which of those have the name of one."""
+    columns = columns_of(threads, "tid", "subject_tid", "kind")
+    made = columns["kind"] == THREAD_WORKER
+    rows = np.flatnonzero(made & (columns["tid"] != columns["subject_tid"]))
+    named = np.char.startswith(threads["comm"][rows].astype("S16"), URING)
+    return columns["tid"][rows], named
