@@ -92,9 +92,9 @@ def tell_anew(machine: Path) -> int:
     times = np.sort(np.concatenate(more))
     own = events_of((machine / "recorder").read_bytes())
     counts = of_point(own, trace.points["recorder"])
-    rows = np.flatnonzero(counts["point"] == trace.points["recorder"].number)
-    by_then = np.searchsorted(times, counts["time_ns"][rows], side="right")
-    counts["event_count"][rows] += by_then.astype(np.uint64)
+    mine = np.flatnonzero(counts["point"] == trace.points["recorder"].number)
+    by_then = np.searchsorted(times, counts["time_ns"][mine], side="right")
+    counts["event_count"][mine] += by_then.astype(np.uint64)
     write(machine / "recorder", own, RECORDER_CPU)
     return len(times)
 

@@ -206,8 +206,8 @@ def test_who_makes_a_worker_is_what_its_name_says_that_it_gives_it(
 ) -> None:
     """Who only collects makes no calls of those that are told."""
     world = unnamed(state=2)
-    made = {"tgid": 100, "subject_tid": 79, "kind": THREAD_WORKER, "comm": name}
-    world.emit("thread", 250_000, OTHER, **made)
+    made = {"tgid": 100, "subject_tid": 79, "kind": THREAD_WORKER}
+    world.emit("thread", 250_000, OTHER, comm=name, **made)
     world.builder.write(tmp_path / "local")
     (trace,) = open_recording(tmp_path / "local").traces()
     kind = THREAD_TARGET if name == b"writer" else THREAD_WORKER
