@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from iostrata.errors import RecordingError
 from iostrata.trace import follow
 from iostrata.trace.follow import SETTLED_NS, Follower, Snapshot
+from iostrata.trace.names import ThreadNames
 from iostrata.trace.read import read_trace
 from tests.synthetic import World, Writer, write
 from tests.trace.growing import Growing
@@ -132,3 +134,25 @@ def test_what_is_no_packet(tmp_path: Path) -> None:
 def test_nothing_yet(tmp_path: Path) -> None:
     growing = Growing(SOURCE, tmp_path / "local")
     assert Follower(growing.directory, "local").snapshot(EVERYTHING_NS, MANY) is None
+
+
+def test_what_is_told_anew_takes_no_place_of_what_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file's name, long ago; and of a thread all names that it had."""
+    monkeypatch.setattr(follow, "MOST_REMEMBERED", 64)
+    monkeypatch.setattr(follow, "FEW_REMEMBERED", 8)
+    world, second = World(), 1_000_000_000
+    world.builder.packet_events = 1
+    world.emit("file_name", 1, 100, inode=7, dev=8 << 20, text=b"name", last=1)
+    names = [b"first"] * 100 + [b"second"] * 100 + [b"first"] * 100
+    for number, comm in enumerate(names):
+        world.target(100, (number + 1) * second, comm=comm)
+    world.target(104, 310 * second)
+    growing = Growing(write(world, tmp_path / "source"), tmp_path / "local")
+    trace = last_snapshot(growing, Follower(growing.directory, "local"), 40).trace
+    assert len(trace.points["file_name"]) == 1
+    assert len(trace.points["thread"]) < 64
+    asked = np.array([50, 150, 290], np.int64) * second
+    (texts, place), _ = ThreadNames(trace).at(np.full(3, 100), asked)
+    assert [texts[one].split()[0] for one in place.tolist()] == ["first", "second", "first"]

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import distinct
+from iostrata.columns import distinct, order_of
 from iostrata.errors import RecordingError
 from iostrata.trace.frames import Packets, is_framed
 from iostrata.trace.layout import EVENT_BYTES
@@ -31,12 +31,17 @@ REMEMBERED: Final = (
     "thread", "task", "file_name", "file_system", "rpc_connection", "loss", "miss", "probe",
     "unseen",
 )  # fmt: skip
-"""Points whose events are told once and matter ever after."""
+"""Points whose events matter ever after."""
+TOLD_ANEW: Final = ("thread", "task")
+"""Those of them that are told again and again, mostly as before."""
 KEEP_SIZE_PUNCH_HOLE: Final = 0x01 | 0x02
 MEMORY_STREAM: Final = "remembered"
 SETTLED_NS: Final = 500_000_000
 """By then every CPU's events are in its file: the recorder writes them each 250 ms."""
 MOST_REMEMBERED: Final = 1 << 16
+FEW_REMEMBERED: Final = 1 << 12
+SAID_AT: Final = 16
+"""Of an event, where what it says begins: behind when, where and by whom it was said."""
 MOST_KEPT_BYTES: Final = 1 << 28
 
 
@@ -150,6 +155,7 @@ class Follower:
         self._expected = Expected(time_fields(self._metadata.points, self._metadata.dtypes))
         self._tails: dict[str, Tail] = {}
         self._remembered = bytearray()
+        self._most_bytes = FEW_REMEMBERED * EVENT_BYTES
         self._packets: list[Packet] = []
         numbers = [self._metadata.points.get(name, 0) for name in REMEMBERED]
         self._numbers = [number for number in numbers if number]
@@ -208,6 +214,10 @@ class Follower:
             tail = self._tails[path.name]
             for packet in tail.grow():
                 self._remember(tail.events(packet))
+        if len(self._remembered) > self._most_bytes:
+            self._forget_what_was_said()
+            twice = 2 * max(len(self._remembered), FEW_REMEMBERED * EVENT_BYTES)
+            self._most_bytes = min(twice, MOST_REMEMBERED * EVENT_BYTES // 2)
 
     def _tail(self, path: Path) -> Tail:
         framed = Packets(path) if is_framed(path.name) else None
@@ -219,6 +229,26 @@ class Follower:
         points = np.frombuffer(data, "<u2").reshape(-1, EVENT_BYTES // 2)[:, 4]
         self._remembered += events[self._is_remembered[points]].tobytes()
         del self._remembered[: -MOST_REMEMBERED * EVENT_BYTES]
+
+    def _forget_what_was_said(self) -> None:
+        """Of a thread what it was told to be before, unless that is so new that something in
+        between may still come."""
+        slots = np.frombuffer(self._remembered, np.uint8).reshape(-1, EVENT_BYTES)
+        times, points = slots.view("<u8")[:, 0].astype(np.int64), slots.view("<u2")[:, 4]
+        kept = np.ones(len(slots), np.bool_)
+        for name in TOLD_ANEW:
+            rows = np.flatnonzero(points == self._metadata.points.get(name, 0))
+            if not len(rows):
+                continue
+            told = slots[rows].view(self._metadata.dtypes[name])[:, 0]
+            order = order_of(told["subject_tid"].astype(np.int64), times[rows])
+            rows, subject = rows[order], told["subject_tid"][order]
+            said = slots[rows, SAID_AT:]
+            again = np.zeros(len(rows), np.bool_)
+            again[1:] = (subject[1:] == subject[:-1]) & (said[1:] == said[:-1]).all(axis=1)
+            again &= times[rows] < times.max() - 2 * SETTLED_NS
+            kept[rows[again]] = False
+        self._remembered = bytearray(slots[kept].tobytes())
 
     def _memory(self) -> Stream:
         """The remembered events as a stream of their own."""
