@@ -19,14 +19,22 @@ from iostrata.stitch.opcodes import RWF_OF_LINKED
 from iostrata.stitch.pools import Pools
 from iostrata.stitch.spans import SpanList
 from iostrata.stitch.taken import handed_at
+from iostrata.stitch.wakeup import Sleeps, without_cpu
 from iostrata.stitch.window import Window
 
 
 def halted(
-    spans: SpanList, window: Window, requests: Ints, pools: Pools, ends: AsOf, ended_ns: Ints
+    spans: SpanList,
+    window: Window,
+    requests: Ints,
+    pools: Pools,
+    sleeps: Sleeps,
+    first: int,
+    ends: AsOf,
+    ended_ns: Ints,
 ) -> None:
-    """``requests``: the pieces that are requests; ``ended_ns``: when anything ended that one waited
-    for, and ``ends``: that by piece and time."""
+    """``requests``: the pieces that are requests; ``first``: the number of the first sleep;
+    ``ended_ns``: when anything ended that one waited for, and ``ends``: that by piece and time."""
     submitted = submissions_in(window, "rwf")
     if not (submitted["rwf"] & RWF_OF_LINKED).any():
         return
@@ -44,6 +52,8 @@ def halted(
     since_ns[silent] = pools.run_by(tid[silent], handed_ns[silent])
     known = np.flatnonzero((since_ns >= pieces.begin_ns[piece]) & (since_ns < taken_ns))
     piece, tid, since_ns, taken_ns = (one[known] for one in (piece, tid, since_ns, taken_ns))
+    row, sleep = overlapping(tid, since_ns, taken_ns, sleeps.tid, sleeps.runnable_ns, sleeps.on_ns)
+    spans.extend(without_cpu(sleeps, sleep, piece[row], since_ns[row], taken_ns[row], first))
     calls = enters_in(window)
     enter_ns = at(calls.enter_ns, calls.submitting(tid, taken_ns))
     away = np.flatnonzero(enter_ns > since_ns)

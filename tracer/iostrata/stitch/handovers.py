@@ -8,6 +8,7 @@ import numpy as np
 from iostrata.columns import AsOf, Containing, Ints, at, one_of, overlapping
 from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios
+from iostrata.stitch.completions import completions
 from iostrata.stitch.enters import enters_in
 from iostrata.stitch.halted import halted
 from iostrata.stitch.handing import ahead_of_it, let_go_for_it
@@ -83,6 +84,10 @@ def handovers(
     linked = AsOf(runs.piece, runs.end_ns).at_or_before(piece, begin)
     before = np.maximum(before, at(runs.end_ns, linked))
     since = np.where(before >= 0, np.maximum(before, pieces.begin_ns[piece]), handed)
+    # Who hands it over may have no CPU to do so.
+    hander = _handers(window, piece, handed)
+    row, sleep = overlapping(hander, since, handed, sleeps.tid, sleeps.runnable_ns, sleeps.on_ns)
+    spans.extend(without_cpu(sleeps, sleep, piece[row], since[row], handed[row], numbers.sleep))
     # It may be handed over long after that: until it is, no worker keeps it, unless one has just
     # run what is part of it.
     since = np.where((handed < begin) & (linked < 0), np.maximum(since, handed), since)
@@ -120,17 +125,21 @@ def handovers(
         spans.extend(short_of_cpu(waits, sleeps, numbers.sleep, WORKER))
     if window.serves:
         return
-    halted(spans, window, requests, pools, ends, ended_ns)
+    halted(spans, window, requests, pools, sleeps, numbers.sleep, ends, ended_ns)
     end, ran = pieces.end_ns[requests], np.full(len(pieces), -1)
     np.maximum.at(ran, runs.piece, runs.end_ns)
     last = np.maximum(at(ended_ns, ends.at_or_before(requests, end)), ran[requests])
     known = np.flatnonzero(last >= 0)
     requests, last, end = requests[known], last[known], end[known]
     spans.add(requests, "wakeup.reap", last, end)
-    row, sleep = overlapping(
-        _collectors(window, requests), last, end, sleeps.tid, sleeps.runnable_ns, sleeps.on_ns
-    )
-    spans.extend(without_cpu(sleeps, sleep, requests[row], last[row], end[row], numbers.sleep))
+    collector = _collectors(window, requests)
+    completer, complete = _completers(window, requests)
+    completer = np.where(completer != collector, completer, -1)
+    for tid, until in ((collector, end), (completer, complete)):
+        row, sleep = overlapping(tid, last, until, sleeps.tid, sleeps.runnable_ns, sleeps.on_ns)
+        spans.extend(
+            without_cpu(sleeps, sleep, requests[row], last[row], until[row], numbers.sleep)
+        )
 
 
 def _asked(window: Window, owners: Owners, piece: Ints, tid: Ints, begin_ns: Ints) -> Ints:
@@ -158,6 +167,15 @@ def _asked(window: Window, owners: Owners, piece: Ints, tid: Ints, begin_ns: Int
     return np.where(at_once, np.where(of_block, np.maximum(came[piece], since), since), begin_ns)
 
 
+def _handers(window: Window, piece: Ints, handed_ns: Ints) -> Ints:
+    """The threads that handed pieces to io_uring's workers at some times, -1: none did then."""
+    told = window.columns("io_uring_queue_async_work", "request_key", "tid")
+    found = AsOf(told["request_key"], told["time_ns"]).at_or_before(
+        window.pieces.request_key[piece], handed_ns
+    )
+    return np.where(at(told["time_ns"], found) == handed_ns, at(told["tid"], found), -1)
+
+
 def _collectors(window: Window, requests: Ints) -> Ints:
     """The threads that took the results, -1: not known. io_uring's are their submitters, or who
     waited for those of the kernel's own."""
@@ -173,3 +191,16 @@ def _collectors(window: Window, requests: Ints) -> Ints:
     call = calls.collecting(tid, end)
     tid = np.where(at(calls.end_ns, call) == end, at(calls.tid, call), tid)
     return np.where(of_uring, tid, np.where(called, at(taken["tid"], found), -1))
+
+
+def _completers(window: Window, requests: Ints) -> tuple[Ints, Ints]:
+    """The threads that said of io_uring's that they are complete, and when; -1: none that is told.
+
+    That may be the kernel's thread that submits (SQPOLL), in its task work.
+    """
+    pieces = window.pieces
+    key, end = pieces.request_key[requests], pieces.end_ns[requests]
+    told = completions(window, "request_key", "tid")
+    found = AsOf(told["request_key"], told["time_ns"]).at_or_before(key, end)
+    found = np.where(at(told["time_ns"], found) > pieces.begin_ns[requests], found, -1)
+    return at(told["tid"], found), at(told["time_ns"], found)
