@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from iostrata.trace.layout import CALL_IO_URING_ENTER, WAKE_INTERRUPT
+from tests.reading import O_DIRECT
 from tests.stitch.test_truth import accounts, analysed, conserves
 from tests.synthetic import O_DSYNC, Request, World, device, submit
 
@@ -27,10 +28,10 @@ def synced(world: World, begin: int, point: str = "xfs_file_fsync") -> int:
     world.emit("sched_resume", woken + LATE_NS, WRITER, off_ns=queued + 200, wake_ns=woken,
                waker_tid=0, state=2, subject_tid=WRITER, waker_context=WAKE_INTERRUPT)  # fmt: skip
     end = begin + TOOK_NS
-    if point == "xfs_file_fsync":
-        world.emit(point, begin, WRITER, **FILE)
-    else:
+    if point == "ext4_sync_file":
         world.emit(point, end, WRITER, enter_ns=begin, **FILE)
+    else:
+        world.emit(point, begin, WRITER, **FILE)
     return end
 
 
@@ -171,4 +172,18 @@ def test_a_call_in_which_a_switch_was_not_seen_may_have_slept_anywhere() -> None
     for held in told(world):
         assert on_cpu(held) <= 2_010
         assert held.pop("residual") >= end - 10 - 1_000 - sum(waits(2).values())
+        assert held == waits(2)
+
+
+@pytest.mark.parametrize("point", ["btrfs_sync_file", "ext4_sync_file"])
+def test_a_batch_of_direct_writes_that_its_submitter_syncs(point: str) -> None:
+    """As btrfs does; elsewhere workers sync what is written directly, behind that."""
+    world = World()
+    world.target(WRITER)
+    end = synced(world, synced(world, 2_000, point) + 2_000, point) + 1_000
+    of_libaio(world, 1_000, end, [{"open_flags": O_DSYNC | O_DIRECT}] * 2)
+    every = told(world)
+    assert len(every) == 2
+    for held in every:
+        assert on_cpu(held) == end + 2_000 - 1_000 - sum(waits(2).values())
         assert held == waits(2)

@@ -83,12 +83,13 @@ def test_who_is_to_say_that_it_is_complete_and_has_no_cpu(tid: int) -> None:
     15000 until 21950. That another has none is no matter."""
     world = worlds((1_000, 20_000))
     world.emit("sched_resume", 21_950, tid, off_ns=15_000, state=0, subject_tid=tid)
+    waits(world, 1_500, 23_000)
     breakdown = analysed(world)
     conserves(breakdown)
     ((found,),) = accounts(breakdown).values()
     late = 250 if tid == POLLS else 0
     assert found.get("wakeup.runqueue", 0) == late
-    assert found["wakeup.reap"] == 300 - late
+    assert found["wakeup.reap"] == 1_300 - late
 
 
 def test_who_is_to_hand_a_sync_over_and_has_no_cpu() -> None:
@@ -111,6 +112,7 @@ def test_who_is_to_hand_a_sync_over_and_has_no_cpu() -> None:
     world.emit("sched_resume", 54_000, WORKER, off_ns=33_600, wake_ns=53_600, waker_tid=0,
                state=2, subject_tid=WORKER, waker_context=WAKE_INTERRUPT)  # fmt: skip
     world.emit("io_uring_complete", 55_000, WORKER, request_key=0x80, result=0, **sync)
+    waits(world, 1_500, 56_000)
     breakdown = analysed(world)
     conserves(breakdown)
     ((found,),) = accounts(breakdown).values()

@@ -193,17 +193,20 @@ def _of_batches(window: Window) -> _Batches:
     cached = np.bincount(batch, one_of(blocks["opcode"], AIO_WRITES) & ~direct) > 0
     start = np.where((carried == count)[batch] & ~cached[batch], start, -1)
     alone, passed = count[batch] == 1, np.zeros(len(batch), np.bool_)
-    if not alone.all():
-        synced = _synced_there(window, blocks) & ~direct
-        before = np.empty(len(batch), np.int64)
-        before[in_turn] = np.cumsum(synced[in_turn]) - synced[in_turn]
-        before -= before[in_turn[np.cumsum(count) - count]][batch]
-        came = _behind_syncs(window, calls, batch, synced, before)
-        came = np.where(came == -1, enter[batch], came)
-        tied = came != UNTIED
-        start = np.where(tied, np.where(came == NEVER, until[batch], came), start)
-        passed = tied & ~synced & ~alone
     inline = one_of(blocks["opcode"], (*AIO_WRITES, *AIO_READS)) & ~direct
+    if not alone.all():
+        durable = _synced_there(window, blocks)
+        # What is written directly is synced by workers behind that; but on btrfs there, too.
+        for synced in (durable, durable & ~direct):
+            before = np.empty(len(batch), np.int64)
+            before[in_turn] = np.cumsum(synced[in_turn]) - synced[in_turn]
+            before -= before[in_turn[np.cumsum(count) - count]][batch]
+            came = _behind_syncs(window, calls, batch, synced, before)
+            came = np.where(came == -1, enter[batch], came)
+            tied = came != UNTIED
+            start = np.where(tied, np.where(came == NEVER, until[batch], came), start)
+            passed = np.where(tied, ~synced & ~alone, passed)
+            inline |= tied & synced
     return _Batches(blocks, np.where(alone, blocks["enter_ns"], start - passed), passed, inline)
 
 
