@@ -237,3 +237,21 @@ def test_what_no_call_collected(op: Op) -> None:
     assert len(found.writes) == 1
     uncollected = "completion not seen: its process collected none by a call"
     assert found.left_out == {uncollected: 2, "completion not seen": 1}
+
+
+def test_what_another_thread_has_before_the_call_that_submits_returns() -> None:
+    """It was not submitted before the trace: io_submit is told as it returns."""
+    world = World()
+    world.target(100)
+    shared = {
+        "iocb_key": 0xB0,
+        "inode": 12,
+        "dev": DISK,
+        "open_flags": O_DSYNC,
+        "opcode": AIO_WRITE,
+    }
+    world.emit("aio_complete", 30_000, 101, enter_ns=2_000, result=8192, **shared)
+    world.emit("aio_submit", 40_000, 100, enter_ns=1_000, size_bytes=8192, **shared)
+    found = analysed(world)
+    assert len(found.writes) == 1
+    assert not found.left_out

@@ -265,9 +265,11 @@ def _begun_before(
         some = wanted(done, engine)
         if not some.any():
             continue
-        begun = columns_of(trace.points[submit], key)
+        # io_submit is told as it returns, when another thread may have what is complete.
+        when = "enter_ns" if "enter_ns" in trace.points[submit].fields else "time_ns"
+        begun = columns_of(trace.points[submit], key, when)
         # At one time, the submission came first.
-        time = np.concatenate([begun["time_ns"] - 1, done["time_ns"]])
+        time = np.concatenate([begun[when] - 1, done["time_ns"]])
         number = numbers(np.concatenate([begun[key], done[key]]))
         first = np.full(len(time), np.iinfo(np.int64).max)
         np.minimum.at(first, number, time)
