@@ -95,3 +95,35 @@ def test_what_a_worker_ran_waits_for_who_is_in_no_call(taken: str, idle: bool) -
     away_ns = 94_000 - 10_000 if taken == "in a call" and idle else 0
     assert found["wakeup.reap"] == away_ns + 1_500
     assert breakdown.residual_ns.tolist()[0] >= 94_000 - 10_000 - away_ns
+
+
+def test_no_worker_keeps_what_it_was_not_handed_yet() -> None:
+    """Of three that are linked the first is run by a worker until 23500, and taken at 95000, when
+    the second one is handed over: nobody knows what its submitter, in no call, did until then."""
+    world = worlds()
+    first = direct_write(0x70, open_flags=0, rwf=RWF_OF_LINKED)
+    second = direct_write(0x78, open_flags=0, rwf=RWF_OF_LINKED)
+    sync = {"request_key": 0x80, "opcode": 3, **FILE}
+    for place, request in enumerate((first, second, sync)):
+        world.emit("io_uring_submit_req", 2_000 + 100 * place, WRITER, **request)
+    world.emit("io_uring_queue_async_work", 2_500, WRITER, **first)
+    world.emit("syscall", 2_800, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    done = 2_500
+    for key, began in ((0x70, 3_000), (0x78, 96_000), (0x80, 121_000)):
+        resumes(world, WORKER, done, began - 500, began, WRITER, INTERRUPTIBLE)
+        world.emit("io_uring_work", began, WORKER, request_key=key)
+        submit(world, DISK, WORKER, began, Request(queue=500, scheduler=None, device=20_000))
+        resumes(world, WORKER, began + 200, began + 21_000, began + 22_000, 0, UNINTERRUPTIBLE)
+        world.emit("io_uring_work", began + 22_100, WORKER, request_key=0)
+        done = began + 22_200
+    world.emit("io_uring_complete", 95_000, WRITER, result=8192, **first)
+    world.emit("io_uring_queue_async_work", 95_400, WRITER, **second)
+    world.emit("io_uring_complete", 120_000, WRITER, result=8192, **second)
+    world.emit("io_uring_queue_async_work", 120_400, WRITER, **sync)
+    world.emit("io_uring_complete", 145_000, WORKER, result=0, **sync)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    (found,) = accounts(breakdown)[WRITER]
+    assert found["device.data"] == 3 * 20_000
+    assert found["wakeup.worker"] <= 3 * 1_000
+    assert breakdown.residual_ns.tolist()[0] >= 95_000 - 25_100

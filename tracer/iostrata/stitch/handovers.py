@@ -85,12 +85,13 @@ def handovers(
     before = np.maximum(before, at(runs.end_ns, linked))
     since = np.where(before >= 0, np.maximum(before, pieces.begin_ns[piece]), handed)
     # Who hands it over may have no CPU to do so.
-    hander = _handers(window, piece, handed)
+    hander = _handers(window, handed)
     row, sleep = overlapping(hander, since, handed, sleeps.tid, sleeps.runnable_ns, sleeps.on_ns)
     spans.extend(without_cpu(sleeps, sleep, piece[row], since[row], handed[row], numbers.sleep))
     # It may be handed over long after that: until it is, no worker keeps it, unless one has just
-    # run what is part of it.
-    since = np.where((handed < begin) & (linked < 0), np.maximum(since, handed), since)
+    # run what is part of it, and goes on with it unasked.
+    until_then = (handed < begin) & ((linked < 0) | (hander >= 0))
+    since = np.where(until_then, np.maximum(since, handed), since)
     tid = np.concatenate([syncs.tid[work], runs.tid])
     # Asleep it had not been let go; then it waited for a CPU, or was still at something else.
     woken = np.flatnonzero(sleeps.asleep)
@@ -167,11 +168,12 @@ def _asked(window: Window, owners: Owners, piece: Ints, tid: Ints, begin_ns: Int
     return np.where(at_once, np.where(of_block, np.maximum(came[piece], since), since), begin_ns)
 
 
-def _handers(window: Window, piece: Ints, handed_ns: Ints) -> Ints:
-    """The threads that handed pieces to io_uring's workers at some times, -1: none did then."""
-    told = window.columns("io_uring_queue_async_work", "request_key", "tid")
-    found = AsOf(told["request_key"], told["time_ns"]).at_or_before(
-        window.pieces.request_key[piece], handed_ns
+def _handers(window: Window, handed_ns: Ints) -> Ints:
+    """The threads that handed something over to io_uring's workers at some times, -1: none did."""
+    told = window.columns("io_uring_queue_async_work", "tid")
+    none = np.zeros(len(handed_ns), np.int64)
+    found = AsOf(np.zeros(len(told["tid"]), np.int64), told["time_ns"]).at_or_before(
+        none, handed_ns
     )
     return np.where(at(told["time_ns"], found) == handed_ns, at(told["tid"], found), -1)
 
