@@ -17,9 +17,9 @@ from iostrata.stitch.enters import enters_in
 from iostrata.stitch.links import submissions_in
 from iostrata.stitch.opcodes import RWF_OF_LINKED
 from iostrata.stitch.pools import Pools
+from iostrata.stitch.serving import Service
 from iostrata.stitch.spans import SpanList
 from iostrata.stitch.taken import handed_at
-from iostrata.stitch.wakeup import Sleeps, without_cpu
 from iostrata.stitch.window import Window
 
 
@@ -28,16 +28,18 @@ def halted(
     window: Window,
     requests: Ints,
     pools: Pools,
-    sleeps: Sleeps,
-    first: int,
     ends: AsOf,
     ended_ns: Ints,
-) -> None:
-    """``requests``: the pieces that are requests; ``first``: the number of the first sleep;
-    ``ended_ns``: when anything ended that one waited for, and ``ends``: that by piece and time."""
+) -> Service:
+    """Adds when pieces waited for who was; when they needed that one to go on, whatever it was at.
+
+    ``requests``: the pieces that are requests; ``ended_ns``: when anything ended that one waited
+    for, and ``ends``: that by piece and time.
+    """
     submitted = submissions_in(window, "rwf")
     if not (submitted["rwf"] & RWF_OF_LINKED).any():
-        return
+        none = requests[:0]
+        return Service(none, none, none, none)
     pieces = window.pieces
     done = completions(window, "request_key", "tid")
     piece = Chains(window, requests).find(done["request_key"], done["time_ns"])
@@ -52,8 +54,6 @@ def halted(
     since_ns[silent] = pools.run_by(tid[silent], handed_ns[silent])
     known = np.flatnonzero((since_ns >= pieces.begin_ns[piece]) & (since_ns < taken_ns))
     piece, tid, since_ns, taken_ns = (one[known] for one in (piece, tid, since_ns, taken_ns))
-    row, sleep = overlapping(tid, since_ns, taken_ns, sleeps.tid, sleeps.runnable_ns, sleeps.on_ns)
-    spans.extend(without_cpu(sleeps, sleep, piece[row], since_ns[row], taken_ns[row], first))
     calls = enters_in(window)
     enter_ns = at(calls.enter_ns, calls.submitting(tid, taken_ns))
     away = np.flatnonzero(enter_ns > since_ns)
@@ -62,6 +62,7 @@ def halted(
         row, stop = overlapping(tid, since_ns, taken_ns, stopped, begin_ns, end_ns)
         begin = np.maximum(begin_ns[stop], since_ns[row])
         spans.add(piece[row], rank, begin, np.minimum(end_ns[stop], taken_ns[row]))
+    return Service(piece, tid, since_ns, taken_ns)
 
 
 def _stops(window: Window) -> dict[str, tuple[Ints, Ints, Ints]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from iostrata.columns import AsOf, Containing, Ints, at, one_of, overlapping
+from iostrata.columns import AsOf, Containing, Ints, at, one_of
 from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios
 from iostrata.stitch.completions import completions
@@ -19,12 +19,12 @@ from iostrata.stitch.opcodes import AIO_WRITES, URING_WRITES
 from iostrata.stitch.owners import Owners, handed_over
 from iostrata.stitch.pools import Pools
 from iostrata.stitch.runs import Runs
-from iostrata.stitch.serving import WORKER, Service, short_of_cpu
+from iostrata.stitch.serving import OWN, WORKER, Service, short_of_cpu
 from iostrata.stitch.spans import SpanList
 from iostrata.stitch.submitting import Submitting
 from iostrata.stitch.turns import Numbers
 from iostrata.stitch.unseen import unseen
-from iostrata.stitch.wakeup import CAUSE, Sleeps, without_cpu
+from iostrata.stitch.wakeup import CAUSE, Sleeps
 from iostrata.stitch.window import Window, whole
 
 
@@ -86,8 +86,8 @@ def handovers(
     since = np.where(before >= 0, np.maximum(before, pieces.begin_ns[piece]), handed)
     # Who hands it over may have no CPU to do so.
     hander = _handers(window, handed)
-    row, sleep = overlapping(hander, since, handed, sleeps.tid, sleeps.runnable_ns, sleeps.on_ns)
-    spans.extend(without_cpu(sleeps, sleep, piece[row], since[row], handed[row], numbers.sleep))
+    handing = Service(piece, hander, since, handed)
+    spans.extend(short_of_cpu(handing, sleeps, numbers.sleep, OWN))
     # It may be handed over long after that: until it is, no worker keeps it, unless one has just
     # run what is part of it, and goes on with it unasked.
     until_then = (handed < begin) & ((linked < 0) | (hander >= 0))
@@ -126,7 +126,7 @@ def handovers(
         spans.extend(short_of_cpu(waits, sleeps, numbers.sleep, WORKER))
     if window.serves:
         return
-    halted(spans, window, requests, pools, sleeps, numbers.sleep, ends, ended_ns)
+    going_on = halted(spans, window, requests, pools, ends, ended_ns)
     end, ran = pieces.end_ns[requests], np.full(len(pieces), -1)
     np.maximum.at(ran, runs.piece, runs.end_ns)
     last = np.maximum(at(ended_ns, ends.at_or_before(requests, end)), ran[requests])
@@ -136,11 +136,12 @@ def handovers(
     collector = _collectors(window, requests)
     completer, complete = _completers(window, requests)
     completer = np.where(completer != collector, completer, -1)
-    for tid, until in ((collector, end), (completer, complete)):
-        row, sleep = overlapping(tid, last, until, sleeps.tid, sleeps.runnable_ns, sleeps.on_ns)
-        spans.extend(
-            without_cpu(sleeps, sleep, requests[row], last[row], until[row], numbers.sleep)
-        )
+    for waits in (
+        going_on,
+        Service(requests, collector, last, end),
+        Service(requests, completer, last, complete),
+    ):
+        spans.extend(short_of_cpu(waits, sleeps, numbers.sleep, OWN))
 
 
 def _asked(window: Window, owners: Owners, piece: Ints, tid: Ints, begin_ns: Ints) -> Ints:

@@ -35,8 +35,8 @@ from iostrata.stitch.stacked import Workers
 from iostrata.stitch.wakeup import Sleeps, without_cpu
 from iostrata.stitch.window import Window
 
-# Whoever serves, and a worker that lets go whom it serves.
-SERVED, WORKER = "served.wakeup.runqueue", "handed.wakeup.runqueue"
+# Whoever serves, a worker that lets go whom it serves, and who is to go on itself.
+SERVED, WORKER, OWN = "served.wakeup.runqueue", "handed.wakeup.runqueue", "wakeup.runqueue"
 
 
 @dataclass(frozen=True, eq=False)
