@@ -180,8 +180,7 @@ static __always_inline void daemon_is(__u32 tid, __u32 tgid, bool itself)
 	if (!thread) {
 		thread_add(tid, tgid, THREAD_FUSE);
 	} else if (thread->kind < THREAD_TARGET || (itself && thread->kind == THREAD_TARGET)) {
-		thread->kind = THREAD_FUSE;
-		thread->announced = ANNOUNCED_NEVER;
+		thread_becomes(thread, THREAD_FUSE);
 	}
 }
 

@@ -121,8 +121,7 @@ static __always_inline void journal_thread(void)
 		return;
 	if (thread->kind == THREAD_HELPER) {
 		/* It was met when it did something else. */
-		thread->kind = THREAD_JOURNAL;
-		thread->announced = ANNOUNCED_NEVER;
+		thread_becomes(thread, THREAD_JOURNAL);
 	}
 	thread_announce(thread);
 }

@@ -289,8 +289,7 @@ static __noinline struct thread *library_thread(void)
 		return NULL;
 	if (!thread)
 		return thread_add(ids, ids >> 32, first->kind);
-	thread->kind = first->kind;
-	thread->announced = ANNOUNCED_NEVER;
+	thread_becomes(thread, first->kind);
 	return thread;
 }
 

@@ -167,6 +167,16 @@ static __always_inline bool current_has_name_of(__u32 duty)
 	return wanted[0] && wanted[0] == *(__u64 *)comm && wanted[1] == *(__u64 *)(comm + 8);
 }
 
+/* It is of another kind from now on, and told of as that.  Outside of calls its switches may not have
+ * been counted (switches.bpf.h). */
+static __always_inline void thread_becomes(struct thread *thread, __u32 kind)
+{
+	thread->kind = kind;
+	thread->announced = ANNOUNCED_NEVER;
+	if (!thread->enter_ns)
+		thread->switches = 0;
+}
+
 /* The current thread, if it is one of the server's of a duty, from its first work on; it may have
  * been met syncing on another's behalf.  NULL: it is not. */
 static __always_inline struct thread *server_admit(__u32 duty)
@@ -180,8 +190,7 @@ static __always_inline struct thread *server_admit(__u32 duty)
 		return NULL;
 	if (!thread)
 		return thread_add(ids, ids >> 32, THREAD_SERVER);
-	thread->kind = THREAD_SERVER;
-	thread->announced = ANNOUNCED_NEVER;
+	thread_becomes(thread, THREAD_SERVER);
 	return thread;
 }
 

@@ -434,8 +434,7 @@ static __always_inline void renamed(struct task_struct *task, __u32 old_tid)
 		thread_add(tid, tid, 0);
 		return;
 	}
-	thread->kind = 0;
-	thread->announced = ANNOUNCED_NEVER;
+	thread_becomes(thread, 0);
 	thread->compat = current_is_compat();
 }
 
@@ -484,10 +483,7 @@ static __noinline void library_is_used(__u32 tgid)
 		not_seen(UNSEEN_LIBRBD, 0);
 		return;
 	}
-	first->kind = THREAD_LIBRBD;
-	first->announced = ANNOUNCED_NEVER;
-	/* Outside of calls they were not counted until now. */
-	first->switches = 0;
+	thread_becomes(first, THREAD_LIBRBD);
 	ring_wake();
 }
 
