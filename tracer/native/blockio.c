@@ -9,7 +9,6 @@
 struct bios {
 	int64_t count;
 	const int64_t *owner;
-	const int64_t *queued; /* As owner; -1: of its time in the queue nothing is wanted. */
 	const int64_t *queue_ns;
 	const int64_t *get_ns;
 	const int64_t *insert_ns;
@@ -116,6 +115,13 @@ static inline bool is_stacked(const struct all *all, int64_t bio)
 	return all->bios.stacked && all->bios.stacked[bio];
 }
 
+/* Whose time in the queue it is; -1: where there are stacked devices, _between_flushes tells that of
+ * what asks for a flush. */
+static inline int64_t queued_for(const struct all *all, int64_t bio)
+{
+	return all->bios.stacked && all->bios.wants_flush[bio] ? -1 : all->bios.owner[bio];
+}
+
 static int64_t kind_of(const struct all *all, int64_t bio)
 {
 	if (is_stacked(all, bio))
@@ -140,7 +146,7 @@ static void queued(struct all *all, int64_t bio, int64_t request)
 		until = insert;
 		rank = all->rank.q2i;
 	}
-	add(&all->spans, all->bios.queued[bio], of_queue(all, bio, rank), all->bios.queue_ns[bio],
+	add(&all->spans, queued_for(all, bio), of_queue(all, bio, rank), all->bios.queue_ns[bio],
 	    until, request);
 }
 
@@ -151,10 +157,10 @@ static void got(struct all *all, int64_t bio, int64_t request)
 	if (get < 0)
 		return;
 	if (insert >= 0)
-		add(&all->spans, all->bios.queued[bio], of_queue(all, bio, all->rank.g2i), get,
+		add(&all->spans, queued_for(all, bio), of_queue(all, bio, all->rank.g2i), get,
 		    insert, request);
 	else
-		add(&all->spans, all->bios.queued[bio], of_queue(all, bio, all->rank.g2d), get,
+		add(&all->spans, queued_for(all, bio), of_queue(all, bio, all->rank.g2d), get,
 		    all->requests.issue_ns[request], request);
 }
 
@@ -163,7 +169,7 @@ static void inserted(struct all *all, int64_t bio, int64_t request)
 	int64_t insert = all->bios.insert_ns[bio];
 
 	if (insert >= 0)
-		add(&all->spans, all->bios.queued[bio], of_queue(all, bio, all->rank.i2d), insert,
+		add(&all->spans, queued_for(all, bio), of_queue(all, bio, all->rank.i2d), insert,
 		    all->requests.issue_ns[request], request);
 }
 
@@ -184,7 +190,7 @@ static void asked(struct all *all)
 {
 	for (int64_t bio = 0; bio < all->bios.count; bio++) {
 		if (all->bios.got_ns[bio] >= 0)
-			add(&all->spans, all->bios.queued[bio], of_queue(all, bio, all->rank.q2g),
+			add(&all->spans, queued_for(all, bio), of_queue(all, bio, all->rank.q2g),
 			    all->bios.queue_ns[bio], all->bios.got_ns[bio], all->bios.request[bio]);
 	}
 }
@@ -211,7 +217,7 @@ static void flushes(struct all *all)
 		int64_t last = all->last[bio];
 
 		if (all->bios.wants_flush[bio])
-			add(&all->spans, all->bios.queued[bio], of_queue(all, bio, all->rank.q2d),
+			add(&all->spans, queued_for(all, bio), of_queue(all, bio, all->rank.q2d),
 			    all->bios.queue_ns[bio], last < 0 ? -1 : all->requests.issue_ns[last],
 			    last);
 	}

@@ -10,18 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata import native
-from iostrata.columns import (
-    FEW,
-    AsOf,
-    Ints,
-    at,
-    changes,
-    numbers,
-    one_of,
-    order_of,
-    outside,
-    overlapping,
-)
+from iostrata.columns import FEW, AsOf, Ints, Union, at, coded, one_of, outside, overlapping
 from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios, Carried
 from iostrata.stitch.requests import Requests
@@ -78,33 +67,13 @@ def spans_of_bios(
     journal commit. ``stacked``: device keys that
     pass their requests on to another recorded device: time there is ``block.stacked``.
     """
-    queued = owner
-    if len(stacked):
-        queued = np.where(bios.wants_flush, -1, owner)
     if native.LIBRARY is None:
-        spans = _spans(bios, requests, carried, awaited, owner, queued, journal, stacked)
-    else:
-        spans = _spans_in_c(bios, requests, carried, awaited, owner, queued, journal, stacked)
-    if len(stacked):
-        spans.extend(_between_flushes(bios, requests, carried, awaited, owner))
-    return spans
-
-
-def _spans_in_c(
-    bios: Bios,
-    requests: Requests,
-    carried: Carried,
-    awaited: Awaited,
-    owner: Ints,
-    queued: Ints,
-    journal: NDArray[np.bool_],
-    stacked: Ints,
-) -> SpanList:
+        return _spans(bios, requests, carried, awaited, owner, journal, stacked)
     spans = SpanList()
     found = native.spans_of_bios(
         (
-            owner, queued, bios.queue_ns, bios.get_ns, bios.insert_ns, bios.got_ns,
-            bios.life_end_ns, bios.request, bios.device_key,
+            owner, bios.queue_ns, bios.get_ns, bios.insert_ns, bios.got_ns, bios.life_end_ns,
+            bios.request, bios.device_key,
         ),
         (
             bios.wants_flush, bios.lowered, bios.read, bios.meta, bios.discard, journal,
@@ -115,6 +84,8 @@ def _spans_in_c(
         RANKS,
     )  # fmt: skip
     spans.extend(Spans(*found))
+    if len(stacked):
+        spans.extend(_between_flushes(bios, requests, carried, awaited, owner))
     return spans
 
 
@@ -124,21 +95,23 @@ def _spans(
     carried: Carried,
     awaited: Awaited,
     owner: Ints,
-    queued: Ints,
     journal: NDArray[np.bool_],
     stacked: Ints,
 ) -> SpanList:
-    """``queued``: the owner of each bio, -1: of its time in the queue nothing is wanted."""
     spans, kind = SpanList(), kinds_of(bios, journal)
     kind = np.where(one_of(bios.device_key, stacked), RANK["block.stacked"], kind).astype(np.int16)
     mine = owner[carried.bio] >= 0
     carried = Carried(carried.bio[mine], carried.request[mine])
+    # Where there are stacked devices, what asks for a flush is told of behind these.
+    queued = np.where(bios.wants_flush, -1, owner) if len(stacked) else owner
     _queue(spans, bios, requests, carried, queued)
     _asked(spans, bios, queued)
     _device(spans, bios, requests, carried, owner, kind)
     _flushes(spans, bios, awaited.of(owner), owner, stacked)
     _until_issued(spans, bios, requests, awaited, queued)
     _bare(spans, bios, requests, owner, kind)
+    if len(stacked):
+        spans.extend(_between_flushes(bios, requests, carried, awaited, owner))
     return spans
 
 
@@ -306,16 +279,12 @@ def _between_flushes(
 
 def _merged(key: Ints, begin_ns: Ints, end_ns: Ints) -> tuple[Ints, Ints, Ints]:
     """Times (by key, since when and until), those that overlap as one; in order."""
-    order = order_of(key, begin_ns)
-    key, begin_ns, end_ns = key[order], begin_ns[order], np.maximum(end_ns, begin_ns)[order]
+    times, place = coded(np.concatenate([begin_ns, np.maximum(end_ns, begin_ns)]))
+    keys, number = coded(key)
     # By their places among all: of a later key, they are later.
-    ends, place = np.unique(end_ns, return_inverse=True)
-    reached = np.maximum.accumulate(place.reshape(-1) + numbers(key) * len(ends))
-    reached_ns = ends[reached % len(ends)] if len(ends) else ends
-    new = changes(key)
-    new[1:] |= begin_ns[1:] > reached_ns[:-1]
-    last = np.append(np.flatnonzero(new)[1:], len(key)) - 1
-    return key[new], begin_ns[new], reached_ns[last[last >= 0]]
+    count = max(len(times), 1)
+    held = Union(*(place.reshape(2, -1) + number * count))
+    return keys[held.begins // count], times[held.begins % count], times[held.ends % count]
 
 
 def _bare(spans: SpanList, bios: Bios, requests: Requests, owner: Ints, kind: Ranks) -> None:

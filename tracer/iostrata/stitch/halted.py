@@ -54,7 +54,7 @@ def halted(
     since_ns[silent] = pools.run_by(tid[silent], handed_ns[silent])
     known = np.flatnonzero((since_ns >= pieces.begin_ns[piece]) & (since_ns < taken_ns))
     piece, tid, since_ns, taken_ns = (one[known] for one in (piece, tid, since_ns, taken_ns))
-    calls = enters_in(window)
+    calls = window.once(enters_in)
     enter_ns = at(calls.enter_ns, calls.submitting(tid, taken_ns))
     away = np.flatnonzero(enter_ns > since_ns)
     spans.add(piece[away], "wakeup.reap", since_ns[away], enter_ns[away])

@@ -190,7 +190,7 @@ def _collectors(window: Window, requests: Ints) -> Ints:
     # By a call: the kernel completes any where it happens to be.
     called = (at(taken["time_ns"], found) == end) & (at(taken["enter_ns"], found) > 0)
     of_uring = one_of(key, submitted["request_key"])
-    calls, tid = enters_in(window), pieces.tid[requests]
+    calls, tid = window.once(enters_in), pieces.tid[requests]
     call = calls.collecting(tid, end)
     tid = np.where(at(calls.end_ns, call) == end, at(calls.tid, call), tid)
     return np.where(of_uring, tid, np.where(called, at(taken["tid"], found), -1))

@@ -196,8 +196,11 @@ def _of_batches(window: Window) -> _Batches:
     inline = one_of(blocks["opcode"], (*AIO_WRITES, *AIO_READS)) & ~direct
     if not alone.all():
         durable = _synced_there(window, blocks)
+        tries = [durable & ~direct]
         # What is written directly is synced by workers behind that; but on btrfs there, too.
-        for synced in (durable, durable & ~direct):
+        if (durable & direct).any():
+            tries.insert(0, durable)
+        for synced in tries:
             before = np.empty(len(batch), np.int64)
             before[in_turn] = np.cumsum(synced[in_turn]) - synced[in_turn]
             before -= before[in_turn[np.cumsum(count) - count]][batch]
