@@ -53,3 +53,18 @@ def test_a_control_block_that_is_used_again_while_its_request_is_under_way(
     sizes, counts = np.unique(found.writes.size_bytes, return_counts=True)
     assert dict(zip(sizes.tolist(), counts.tolist(), strict=True)) == SIZES
     assert int(found.writes.latency_ns.sum()) == pytest.approx(int(told), rel=0.05)
+
+
+@pytest.mark.parametrize(("blocks", "lost"), [(256, 0), (260, 4)])
+def test_the_blocks_of_one_call(
+    recorder: Path, tmp_path: Path, disk: Path, blocks: int, lost: int
+) -> None:
+    """As far as they are looked at; the others are counted."""
+    command = [str(compiled("one_call", tmp_path)), str(disk / "written"), str(blocks)]
+    subprocess.run([recorder, "-o", disk / "trace", "--", *command], check=True)
+    trace = read_trace(disk / "trace")
+    for point in ("aio_submit", "aio_complete"):
+        assert len(trace.points[point]) == blocks - lost
+        assert trace.lost_by_point.get(point, 0) == lost
+    offsets = np.sort(trace.points["aio_submit"]["offset_bytes"])
+    assert offsets.tolist() == [512 * block for block in range(blocks - lost)]
