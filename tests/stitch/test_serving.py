@@ -11,7 +11,7 @@ from iostrata.trace.layout import THREAD_HELPER, THREAD_JOURNAL, WAKE_INTERRUPT,
 from tests.stitch.test_below import DATA, FLUSH, KWORKER, LOOP, SDA, Block, one_write, told
 from tests.stitch.test_truth import accounts
 from tests.stitch.test_wakers import IDLE, OTHER, UNINTERRUPTIBLE, call, resume
-from tests.synthetic import NO_SECTOR, O_DSYNC, World, Writer, device
+from tests.synthetic import META, NO_SECTOR, O_DSYNC, World, Writer, device
 
 INTERRUPTIBLE, JBD2, KBLOCKD, KSOFTIRQD = 1, 900, 88, 16
 
@@ -294,3 +294,39 @@ def test_the_worker_that_ends_a_write_of_xfss_log_and_has_no_cpu() -> None:
     account = accounts(told(world))[100][0]
     assert account["wakeup.runqueue"] == 30_000 + 500
     assert account["journal.logging"] == 300 + 700
+
+
+@pytest.mark.parametrize("held", [0, 30_000])
+def test_who_writes_xfss_log_flushes_another_disk_first_and_has_no_cpu(held: int) -> None:
+    """The log has a device of its own: all who wait for what is written to it wait for that."""
+    world = World()
+    writer, other = Writer(world, 100, SDA, 1_000), Writer(world, 101, SDA, 1_000)
+    for one in (writer, other):
+        one.enter()
+        world.emit("xfs_file_fsync", 1_500, one.tid, inode=12, dev=SDA)
+    log = {"iclog_key": 0xE0, "lsn": 5, "bio_key": 0xC0, "dev": SDA}
+    # The file system's, and its log's.
+    data, logs = Block(world, SDA), Block(world, device(8, 16))
+    world.emit("xlog_iclog_sync", 2_000, 101, **log)
+    world.emit("xlog_iclog_wait_on", 2_000, 100, **log)
+    data.queue(2_200, 101, 0xC1, sector=NO_SECTOR, size=0, flags=FLUSH)
+    data.flush(2_200, 12_200, 0xD1, 0xC1, 0xD2)
+    handed = 12_500 + held
+    resume(world, 101, 2_300, 12_500, handed, 0, context=WAKE_INTERRUPT, state=UNINTERRUPTIBLE)
+    logs.queue(handed, 101, 0xC0, flags=DATA | META)
+    logs.request(handed, handed + 20_000, 0xD0, 0xC0, tid=101)
+    world.emit("xlog_iclog_wait_on", handed + 100, 101, **log)
+    done = handed + 21_000
+    world.emit("xlog_iclog_sync_done", done, KWORKER, **log)
+    for one, off in ((writer, 2_000), (other, handed + 100)):
+        resume(world, one.tid, off, done, done + 500, KWORKER, context=WAKE_THREAD,
+               state=UNINTERRUPTIBLE)  # fmt: skip
+        one.now = done + 1_000
+        one.leave("fsync")
+    found = accounts(told(world))
+    account = found[100][0]
+    assert account["device.flush"] == 10_000
+    assert account["device.journal"] == 20_000
+    assert account.get("wakeup.runqueue", 0) == held + 500
+    assert account["journal.logging"] == 200 + 300 + 1_000
+    assert found[101][0]["wakeup.runqueue"] == held + 500

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at
+from iostrata.columns import AsOf, Containing, Ints, at
 from iostrata.stitch.awaited import numbered
 from iostrata.stitch.bios import Bios, Carried, bios_of
 from iostrata.stitch.blockio import Awaited, flushes_awaited, spans_of_bios
@@ -139,7 +139,11 @@ def _of_roots(bios: Bios, columns: Iterable[Ints]) -> list[Ints]:
 
 
 def _commits(window: Window, bios: Bios, asking: Asking) -> Ints:
-    """Of each bio, by the committing thread, or by the log write's own bio."""
+    """Of each bio, by the committing thread, or by the log write's own bio.
+
+    Where XFS's log is on a device of its own, who writes to it has the file system's own flushed
+    before (xlog_write_iclog of fs/xfs/xfs_log.c).
+    """
     commits = window.commits
     if not len(commits):
         return np.full(len(bios), -1)
@@ -148,4 +152,7 @@ def _commits(window: Window, bios: Bios, asking: Asking) -> Ints:
     logs = np.flatnonzero(commits.bio_key != 0)
     by_key = AsOf(commits.bio_key[logs], commits.begin_ns[logs])
     log = at(logs, by_key.at_or_before(bios.key, bios.queue_ns))
-    return np.where(at(commits.end_ns, log) >= bios.queue_ns, log, commit)
+    writing = Containing(commits.writer[logs], commits.begin_ns[logs], commits.handed_ns[logs])
+    before = at(logs, writing.find(asking.tid, queue_ns))
+    log = np.where(at(commits.end_ns, log) >= bios.queue_ns, log, before)
+    return np.where(log >= 0, log, commit)

@@ -31,6 +31,8 @@ def every_commit(window: Window) -> Commits:
         tid=started["tid"],
         waker=started["tid"],
         bio_key=none,
+        writer=none - 1,
+        handed_ns=none - 1,
         identity=none,
         device_key=started["dev"],
         transaction=started["transaction"],

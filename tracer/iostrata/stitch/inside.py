@@ -25,6 +25,7 @@ from iostrata.stitch.serving import (
     in_turn,
     issuers,
     late_for,
+    log_enders,
     log_writers,
     of_loops,
     short_of_cpu,
@@ -102,11 +103,12 @@ class Inside:
             ends.service().numbered(first),
             submitters(bios, disks.carried, requests, disks.activity),
             handers(bios, sleeps, kinds, disks.activity),
+            log_writers(scene.window.commits).numbered(disks.first_commit),
         ):
             found.extend(short_of_cpu(short, sleeps, number))
         for late in (
             completers(requests, disks.stack.stacked, ends.request).numbered(first),
-            log_writers(scene.window.commits).numbered(disks.first_commit),
+            log_enders(scene.window.commits).numbered(disks.first_commit),
             issuers(bios, disks.carried, disks.flushes, requests, disks.activity),
         ):
             found.extend(late_for(late, sleeps, number))

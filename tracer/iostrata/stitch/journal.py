@@ -21,6 +21,7 @@ from iostrata.columns import (
     columns_of,
     integers,
     joined,
+    one_of,
     order_of,
     pair_key,
 )
@@ -34,7 +35,8 @@ class Commits:
 
     ``tid``: the thread that commits, whose every bio is the commit's (-1: no thread
     of its own); ``waker``: the thread that wakes who waited; ``bio_key``: of the log
-    write (XFS, else 0); ``device_key``: the file system's; ``identity``: what a
+    write (XFS, else 0); ``writer``: the thread that is at it until it has queued that bio, at
+    ``handed_ns`` (-1: none is known); ``device_key``: the file system's; ``identity``: what a
     waiter names (XFS: buffer and lsn, else 0); ``since_ns``: when its thread was let go to
     begin, else ``begin_ns``; ``flushing_ns``, ``logging_ns``:
     when that phase began, -1 where not seen. ``store``: 1: the log of an OSD's store, to which many
@@ -44,6 +46,8 @@ class Commits:
     tid: Ints
     waker: Ints
     bio_key: Ints
+    writer: Ints
+    handed_ns: Ints
     identity: Ints
     device_key: Ints
     transaction: Ints
@@ -91,6 +95,8 @@ def _of_jbd2(trace: Trace) -> Commits:
         tid=integers(started["tid"])[whole],
         waker=integers(started["tid"])[whole],
         bio_key=none,
+        writer=none - 1,
+        handed_ns=none - 1,
         identity=none,
         device_key=integers(started["dev"])[whole],
         transaction=transaction[whole],
@@ -116,10 +122,13 @@ def _of_xfs(trace: Trace) -> Commits:
     whole = np.flatnonzero(found >= 0)
     begin, last = begun["time_ns"][whole], found[whole]
     none = np.full(len(whole), -1)
+    handed = _queued(trace, begun["bio_key"][whole], begin, done["time_ns"][last])
     return Commits(
         tid=none,
         waker=done["tid"][last],
         bio_key=begun["bio_key"][whole],
+        writer=np.where(handed >= 0, begun["tid"][whole], -1),
+        handed_ns=handed,
         identity=identity[whole],
         device_key=begun["dev"][whole],
         transaction=none,
@@ -130,6 +139,15 @@ def _of_xfs(trace: Trace) -> Commits:
         logging_ns=begin,
         store=np.zeros(len(whole), np.int64),
     )
+
+
+def _queued(trace: Trace, bio_key: Ints, begin_ns: Ints, end_ns: Ints) -> Ints:
+    """When each bio was queued behind a time, -1: not before another."""
+    bios = columns_of(trace.points["block_bio_queue"], "bio_key")
+    logs = np.flatnonzero(one_of(bios["bio_key"], bio_key))
+    time = bios["time_ns"][logs]
+    found = at(time, AsOf(bios["bio_key"][logs], time).at_or_after(bio_key, begin_ns))
+    return np.where(found < end_ns, found, -1)
 
 
 def _of_bluestore(trace: Trace) -> Commits:
@@ -151,6 +169,8 @@ def _of_bluestore(trace: Trace) -> Commits:
         tid=tid[rows],
         waker=tid[rows],
         bio_key=none,
+        writer=none - 1,
+        handed_ns=none - 1,
         identity=none,
         device_key=none,
         transaction=none - 1,

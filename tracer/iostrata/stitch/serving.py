@@ -291,6 +291,12 @@ def completers(requests: Requests, stacked: Ints, told: Ints) -> Service:
 
 
 def log_writers(commits: Commits) -> Service:
+    """Who writes XFS's log, until the bio is queued. ``owner``: row of the commit."""
+    rows = np.flatnonzero(commits.writer >= 0)
+    return Service(rows, commits.writer[rows], commits.begin_ns[rows], commits.handed_ns[rows])
+
+
+def log_enders(commits: Commits) -> Service:
     """The workers that end XFS's writes of the log. ``owner``: row of the commit."""
     rows = np.flatnonzero(commits.tid < 0)
     return Service(rows, commits.waker[rows], commits.begin_ns[rows], commits.end_ns[rows])
