@@ -308,6 +308,20 @@ def test_a_request_that_another_asked_for() -> None:
     }  # fmt: skip
 
 
+def test_a_request_that_another_asked_for_and_its_issuer_without_a_cpu() -> None:
+    world = World()
+    world.target(KWORKER, kind=THREAD_HELPER)
+    sleeper = Sleeper(world)
+    submit(world, DISK, OTHER, 8_000, Request(queue=13_000, scheduler=None, device=60_000))
+    world.builder._rows["block_rq_issue"][-1] |= {"tid": KWORKER, "by_kernel_thread": 1}
+    resume(world, KWORKER, 500, 9_000, 20_500, OTHER, context=WAKE_THREAD, state=IDLE)
+    sleeper.wakes(81_300, 0, WAKE_INTERRUPT)
+    assert found(world) == REST | {
+        "wakeup.runqueue": 2_000 + 9_500, "block.Q2D": 500, "device.data": 60_000,
+        "wakeup.interrupt": 300,
+    }  # fmt: skip
+
+
 def test_what_kept_who_asked_for_the_request() -> None:
     """A buffer that another thread is next to write: it was let go, and had no CPU for long."""
     world = World()

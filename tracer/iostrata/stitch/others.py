@@ -13,6 +13,7 @@ from iostrata.stitch.blockio import flushes_awaited
 from iostrata.stitch.pages import queued_before
 from iostrata.stitch.rpc import spans_of_calls
 from iostrata.stitch.scene import Scene
+from iostrata.stitch.serving import issuers, late_for, short_of_cpu, submitters
 from iostrata.stitch.spans import Edges, Ranks, SpanList, Spans, follow, seen_as
 from iostrata.stitch.stacked import on_stacked
 from iostrata.stitch.wakers import Explained, Tied
@@ -56,13 +57,20 @@ class Others:
         wanted[tied.row] = True
         whole = np.where(wanted[root], root, -1)
         flushes = flushes_awaited(bios, np.flatnonzero(whole >= 0), disks.requests)
-        alone = disks.spans_of(whole, flushes=flushes).collect()
+        alone = disks.spans_of(whole, flushes=flushes)
+        sleeps, number = self._scene.sleeps, self._scene.numbers.sleep
+        issued = issuers(bios, disks.carried, flushes, disks.requests, whole)
+        alone.extend(late_for(issued, sleeps, number))
+        submitted = submitters(bios, disks.carried, disks.requests, whole)
+        alone.extend(short_of_cpu(submitted, sleeps, number))
         ahead = self._ahead(tied)
 
         def seen(ranks: Ranks, is_ahead: int) -> Ranks:
             return np.where(ranks == READ, AHEAD, ranks) if is_ahead else ranks
 
-        return follow(alone, edges_of(tied, tied.row), seen_as(ahead.astype(np.int64), seen))
+        return follow(
+            alone.collect(), edges_of(tied, tied.row), seen_as(ahead.astype(np.int64), seen)
+        )
 
     def edges(self, tied: Tied) -> tuple[Edges, Ints]:
         """To what is below the bios, where those are on stacked devices; and as what it is seen.
