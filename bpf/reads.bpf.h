@@ -43,10 +43,18 @@ static __always_inline bool reads_for_call(const struct thread *thread)
 	       (thread->call < CALL_IO_SUBMIT || thread->call > CALL_IO_URING_ENTER);
 }
 
+static __always_inline void read_keep(struct bio *bio)
+{
+	__u64 bio_key = pointer_key(bio), *place = read_place(bio_key);
+
+	if (!*place)
+		__sync_fetch_and_add(&reads_noted, 1);
+	*place = bio_key;
+}
+
 /* Whether a bio reads data for a recorded call of the current thread, which is noted then. */
 static __always_inline bool read_note(struct bio *bio)
 {
-	__u64 bio_key, *place;
 	struct thread *thread;
 
 	if (!is_data_read(bio->bi_opf))
@@ -54,11 +62,17 @@ static __always_inline bool read_note(struct bio *bio)
 	thread = thread_of(current_tid());
 	if (!thread || !reads_for_call(thread))
 		return false;
-	bio_key = pointer_key(bio);
-	place = read_place(bio_key);
-	if (!*place)
-		__sync_fetch_and_add(&reads_noted, 1);
-	*place = bio_key;
+	read_keep(bio);
+	return true;
+}
+
+/* The same, of one that was handed on to a disk below: md's own thread reads what it needs to write,
+ * and what others read there comes by their own threads. */
+static __always_inline bool read_note_below(struct bio *bio)
+{
+	if (!is_data_read(bio->bi_opf) || !current_is_kernel_thread())
+		return read_note(bio);
+	read_keep(bio);
 	return true;
 }
 

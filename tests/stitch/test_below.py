@@ -361,6 +361,31 @@ def on_loop(inode: int | None = 13) -> World:
     return world
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_what_an_array_reads_for_the_parity_of_what_it_writes(*, own: bool) -> None:
+    """It has the same place below as what is written then; what has another is for others."""
+    world, other = World(), device(8, 16)
+    world.builder.block(MD, "md0", lower_keys=(SDA, other))
+    world.builder.block(SDA, "sda").block(other, "sdb")
+    array, data, parity = (Block(world, dev) for dev in (MD, SDA, other))
+    array.queue(2_000, 100, 0xB0)
+    place = 4112 if own else 8224
+    parity.take_from(MD, 2_900, KWORKER, 0xB1, old_sector=1040, sector=place, flags=0)
+    parity.queue(3_000, KWORKER, 0xB1, sector=place, flags=0, kernel=1)
+    keys = {"request_key": 0xA1, "bio_key": 0xB1, "dev": other, "sector": place, "flags": 0}
+    world.emit("block_rq_issue", 3_500, KWORKER, size_bytes=8192, **keys)
+    world.emit("block_rq_complete", 23_500, 0, size_bytes=8192, **keys)
+    data.take_from(MD, 23_900, KWORKER, 0xB2, sector=4112)
+    data.queue(24_000, KWORKER, 0xB2, sector=4112, kernel=1)
+    data.request(24_500, 34_500, 0xA2, 0xB2, sector=4112)
+    array.complete(35_500, 0xB0)
+    one_write(world, MD, 36_500)
+    account = accounts(told(world))[100][0]
+    assert account["device.data"] == 10_000
+    assert account.get("device.read", 0) == (20_000 if own else 0)
+    assert account["block.stacked"] == (2_500 if own else 23_000)
+
+
 @pytest.mark.parametrize(
     ("lower", "mounted", "said"),
     [((SDA,), "ext4", False), ((41,), "tmpfs", False), ((41,), "", True), ((), "", True)],

@@ -16,6 +16,7 @@ from iostrata.report import who
 
 DEVICE: Final = "device"
 UNFOLLOWED: Final = "unfollowed"
+STACKED: Final = "block.stacked"
 HALF: Final = 0.5
 # So much slower than the median is p99 where the slow ones are worth a sentence.
 TIMES: Final = 3
@@ -93,6 +94,8 @@ def _mean(table: Table, summary: Summary) -> str:
     elif _is_seen(summary) and first.most.layer.row != UNFOLLOWED:
         device = [one.figures.share for one in table.segments if one.segment == DEVICE]
         text += f": not the device ({_percent(sum(device))})" if device else ""
+        if device and first.most.layer.row == STACKED:
+            text += ", unless it read or copied something there for itself, which is not followed"
     return f"{text}."
 
 

@@ -280,14 +280,34 @@ def _by_time(
                 found[mine] = _within(bios, rows[mine], upper)
             above[rows] = found
         else:
-            # What md reads to write is not told from what it reads for others.
-            rows = rows[~bios.read[rows]]
             row = np.flatnonzero(bare & ~bios.read & (bios.device_key == device))
             flush, size = bios.wants_flush[row], bios.size_bytes[row]
             upper = Upper(row, bios.queue_ns[row], bios.life_end_ns[row], flush, size)
+            reads = rows[bios.read[rows]]
+            rows = rows[~bios.read[rows]]
             parent[rows] = found = _within(bios, rows, upper)
+            parent[reads] = write = _read_to_write(bios, reads, parent, row, devices)
+            tied[reads[write >= 0]] = True
         tied[rows[found >= 0]] = True
     return parent, above, tied
+
+
+def _read_to_write(bios: Bios, rows: Ints, parent: Ints, upper: Ints, devices: Ints) -> Ints:
+    """For which bios of md's (``upper``) it read something below, -1: for none that is known.
+
+    What it needs for the parity of a stripe has the same place on its disks as what it then writes
+    of that stripe (ops_run_io of drivers/md/raid5.c). What it reads for others is followed by none.
+    """
+    if not len(rows):
+        return rows
+    own = np.zeros(len(bios), np.bool_)
+    own[upper] = True
+    below = (parent >= 0) & own[parent] & ~bios.read & one_of(bios.device_key, devices)
+    writes = np.flatnonzero(below)
+    following = AsOf(bios.sector[writes], bios.queue_ns[writes])
+    write = at(writes, following.at_or_after(bios.sector[rows], bios.life_end_ns[rows]))
+    found = at(parent, write)
+    return np.where(at(bios.queue_ns, found) <= bios.queue_ns[rows], found, -1)
 
 
 @dataclass(frozen=True, eq=False)
