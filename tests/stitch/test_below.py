@@ -386,6 +386,30 @@ def test_what_an_array_reads_for_the_parity_of_what_it_writes(*, own: bool) -> N
     assert account["block.stacked"] == (2_500 if own else 23_000)
 
 
+def test_what_an_array_writes_and_reads_at_once_for_several() -> None:
+    """The parities of two stripes are written in one go, each is for the write of its own."""
+    world, other = World(), device(8, 16)
+    world.builder.block(MD, "md0", lower_keys=(SDA, other))
+    world.builder.block(SDA, "sda").block(other, "sdb")
+    array, data, parity = (Block(world, dev) for dev in (MD, SDA, other))
+    for number in range(2):
+        array.queue(2_000, 100 + number, 0xB0 + number, sector=8 + 1024 * number)
+    # The second one's first: by turn they would be the other's.
+    for number, end in ((1, 24_500), (0, 54_500)):
+        place, begin = 4112 + 1024 * number, 4_000 + 100 * (1 - number)
+        for keyed, disk, bio in ((False, parity, 0xC0), (True, data, 0xD0)):
+            disk.take_from(MD, begin, KWORKER, bio + number, sector=place,
+                           old_sector=8 + 1024 * number if keyed else 0)  # fmt: skip
+            disk.queue(begin + 20, KWORKER, bio + number, sector=place, kernel=1)
+            disk.request(4_500, end - 10_000 if keyed else end, bio + 0x100 + number, bio + number,
+                         sector=place)  # fmt: skip
+        array.complete(end + 500, 0xB0 + number)
+        one_write(world, MD, end + 1_000, tid=100 + number)
+    found = accounts(told(world))
+    assert found[100][0]["device.data"] == 50_000
+    assert found[101][0]["device.data"] == 20_000
+
+
 @pytest.mark.parametrize(
     ("lower", "mounted", "said"),
     [((SDA,), "ext4", False), ((41,), "tmpfs", False), ((41,), "", True), ((), "", True)],

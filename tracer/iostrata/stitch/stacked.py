@@ -283,31 +283,39 @@ def _by_time(
             row = np.flatnonzero(bare & ~bios.read & (bios.device_key == device))
             flush, size = bios.wants_flush[row], bios.size_bytes[row]
             upper = Upper(row, bios.queue_ns[row], bios.life_end_ns[row], flush, size)
-            reads = rows[bios.read[rows]]
-            rows = rows[~bios.read[rows]]
+            stripe = _of_stripes(bios, rows, row, devices)
+            parent[rows], tied[rows[stripe >= 0]] = stripe, True
+            # What it reads besides is for others.
+            rows = rows[(stripe < 0) & ~bios.read[rows]]
             parent[rows] = found = _within(bios, rows, upper)
-            parent[reads] = write = _read_to_write(bios, reads, parent, row, devices)
-            tied[reads[write >= 0]] = True
         tied[rows[found >= 0]] = True
     return parent, above, tied
 
 
-def _read_to_write(bios: Bios, rows: Ints, parent: Ints, upper: Ints, devices: Ints) -> Ints:
-    """For which bios of md's (``upper``) it read something below, -1: for none that is known.
+def _of_stripes(bios: Bios, rows: Ints, upper: Ints, devices: Ints) -> Ints:
+    """For which bios of md's (``upper``) it did something below, -1: for none that is known.
 
-    What it needs for the parity of a stripe has the same place on its disks as what it then writes
-    of that stripe (ops_run_io of drivers/md/raid5.c). What it reads for others is followed by none.
+    What it reads for the parity of a stripe, and that parity, have the same place on their disks as
+    the data that it writes there, which says for what it is (ops_run_io of drivers/md/raid5.c).
     """
-    if not len(rows):
-        return rows
     own = np.zeros(len(bios), np.bool_)
     own[upper] = True
-    below = (parent >= 0) & own[parent] & ~bios.read & one_of(bios.device_key, devices)
-    writes = np.flatnonzero(below)
-    following = AsOf(bios.sector[writes], bios.queue_ns[writes])
-    write = at(writes, following.at_or_after(bios.sector[rows], bios.life_end_ns[rows]))
-    found = at(parent, write)
-    return np.where(at(bios.queue_ns, found) <= bios.queue_ns[rows], found, -1)
+    told = (bios.parent >= 0) & own[bios.parent] & ~bios.read
+    data = np.flatnonzero(told & one_of(bios.device_key, devices))
+    place = AsOf(bios.sector[data], bios.queue_ns[data])
+    written, found = ~bios.read[rows], np.full(len(rows), -1)
+    # What is read is read before; what is written is queued one after the other.
+    since = np.where(written, bios.queue_ns[rows], bios.life_end_ns[rows])
+    before = place.at_or_before(bios.sector[rows], bios.queue_ns[rows])
+    for write in (
+        place.at_or_after(bios.sector[rows], since),
+        np.where(written, before, -1),
+    ):
+        above = at(bios.parent[data], write)
+        holds = (above >= 0) & (at(bios.queue_ns, above) <= bios.queue_ns[rows])
+        holds &= at(bios.life_end_ns, above) >= bios.life_end_ns[rows]
+        found = np.where((found < 0) & holds, above, found)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
