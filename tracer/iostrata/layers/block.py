@@ -95,6 +95,7 @@ BLOCK: Final = Declaration(
             "#a1887f",
             "queue",
             contended=True,
+            untied=True,
         ),
     ),
     ranks=(

@@ -61,7 +61,8 @@ class Row(Struct, frozen=True):
     ``cause``: what a verdict calls it, together with others; empty: its segment.
     ``of_host``: on a host, its own work as that of its segments. ``queued``: what operators call
     queueing there. ``contended``: others may have what it
-    waits for, and it is told who. ``reasoned``: it is told why it was.
+    waits for, and it is told who. ``reasoned``: it is told why it was. ``untied``: it has what
+    a device does below for itself, too.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Row(Struct, frozen=True):
     queued: bool = False
     contended: bool = False
     reasoned: bool = False
+    untied: bool = False
 
 
 class Rank(Struct, frozen=True):

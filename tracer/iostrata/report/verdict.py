@@ -11,12 +11,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from iostrata import units
+from iostrata.layers import ROWS
 from iostrata.model import Cause, Quality, Summary, Table
 from iostrata.report import who
 
 DEVICE: Final = "device"
 UNFOLLOWED: Final = "unfollowed"
-STACKED: Final = "block.stacked"
+UNTIED: Final = frozenset(row.name for row in ROWS if row.untied)
 HALF: Final = 0.5
 # So much slower than the median is p99 where the slow ones are worth a sentence.
 TIMES: Final = 3
@@ -94,7 +95,7 @@ def _mean(table: Table, summary: Summary) -> str:
     elif _is_seen(summary) and first.most.layer.row != UNFOLLOWED:
         device = [one.figures.share for one in table.segments if one.segment == DEVICE]
         text += f": not the device ({_percent(sum(device))})" if device else ""
-        if device and first.most.layer.row == STACKED:
+        if device and first.most.layer.row in UNTIED:
             text += ", unless it read or copied something there for itself, which is not followed"
     return f"{text}."
 
