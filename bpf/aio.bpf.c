@@ -221,12 +221,10 @@ int aio_exit(struct aio_exit_context *ctx)
 		caller_announce(thread);
 		switches_end(thread);
 		context = (__u64)context_of(thread->scratch[0]);
-		if (count > AIO_BLOCKS) {
-			emit_lost_count(current_cpu(), point, count - AIO_BLOCKS);
-			count = AIO_BLOCKS;
-		}
 		for (__u32 i = 0; i < AIO_BLOCKS && i < count; i++)
 			aio_block(context, i, point);
+		if (count > AIO_BLOCKS)
+			emit_lost_count(current_cpu(), point, count - AIO_BLOCKS);
 	}
 	thread->enter_ns = 0;
 	return 0;
@@ -247,8 +245,6 @@ static __always_inline void expect_all(__u64 id, __s64 count)
 	if (!thread || !reads_ring(thread))
 		return;
 	context = (__u64)context_of(id);
-	if (count > AIO_BLOCKS)
-		count = AIO_BLOCKS;
 	for (__u32 i = 0; i < AIO_BLOCKS && i < count; i++)
 		aio_expect(context, i);
 }

@@ -157,9 +157,9 @@ static __always_inline int bio_remapped(struct bio *bio, __u32 old_dev, __u64 ol
 	/* A partition is never watched, so its remap to the whole disk ends here. */
 	if (!(watch_of(old_dev) & WATCH_DISK))
 		return 0;
-	/* Device mapper tells of its own bio for another device before it queues that. */
 	if (dev == old_dev)
 		return 0;
+	/* Device mapper tells of its own bio for another device before it queues that. */
 	if (!read_note_below(bio) && !is_recorded(bio->bi_opf, bio))
 		return 0;
 	if (!(watch_of(dev) & WATCH_DISK))

@@ -23,13 +23,11 @@ from iostrata.stitch.scene import Asleep, Scene
 from iostrata.stitch.serving import (
     completers,
     in_turn,
-    issuers,
     late_for,
     log_enders,
     log_writers,
     of_loops,
     short_of_cpu,
-    submitters,
 )
 from iostrata.stitch.spans import Edges, Ranks, SpanList, Spans, follow, seen_as
 from iostrata.stitch.stacked import seen_from_above
@@ -101,7 +99,6 @@ class Inside:
         for short in (
             starters(asleep.work, requests, asleep.needed_ns, sleeps, kinds).numbered(first),
             ends.service().numbered(first),
-            submitters(bios, disks.carried, requests, disks.activity),
             handers(bios, sleeps, kinds, disks.activity),
             log_writers(scene.window.commits).numbered(disks.first_commit),
         ):
@@ -109,9 +106,9 @@ class Inside:
         for late in (
             completers(requests, disks.stack.stacked, ends.request).numbered(first),
             log_enders(scene.window.commits).numbered(disks.first_commit),
-            issuers(bios, disks.carried, disks.flushes, requests, disks.activity),
         ):
             found.extend(late_for(late, sleeps, number))
+        found.extend(scene.unissued(disks.activity))
 
     def _starts(self, edges: Edges, waiter: Ints, sleeper: Ints) -> Spans:
         """``waiter``: who sleeps, of each edge to a commit; ``sleeper``: who it is, of each

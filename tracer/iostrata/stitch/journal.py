@@ -143,6 +143,8 @@ def _of_xfs(trace: Trace) -> Commits:
 
 def _queued(trace: Trace, bio_key: Ints, begin_ns: Ints, end_ns: Ints) -> Ints:
     """When each bio was queued behind a time, -1: not before another."""
+    if not len(bio_key):
+        return bio_key
     bios = columns_of(trace.points["block_bio_queue"], "bio_key")
     logs = np.flatnonzero(one_of(bios["bio_key"], bio_key))
     time = bios["time_ns"][logs]

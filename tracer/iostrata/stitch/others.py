@@ -13,7 +13,6 @@ from iostrata.stitch.blockio import flushes_awaited
 from iostrata.stitch.pages import queued_before
 from iostrata.stitch.rpc import spans_of_calls
 from iostrata.stitch.scene import Scene
-from iostrata.stitch.serving import issuers, late_for, short_of_cpu, submitters
 from iostrata.stitch.spans import Edges, Ranks, SpanList, Spans, follow, seen_as
 from iostrata.stitch.stacked import on_stacked
 from iostrata.stitch.wakers import Explained, Tied
@@ -58,11 +57,7 @@ class Others:
         whole = np.where(wanted[root], root, -1)
         flushes = flushes_awaited(bios, np.flatnonzero(whole >= 0), disks.requests)
         alone = disks.spans_of(whole, flushes=flushes)
-        sleeps, number = self._scene.sleeps, self._scene.numbers.sleep
-        issued = issuers(bios, disks.carried, flushes, disks.requests, whole)
-        alone.extend(late_for(issued, sleeps, number))
-        submitted = submitters(bios, disks.carried, disks.requests, whole)
-        alone.extend(short_of_cpu(submitted, sleeps, number))
+        alone.extend(self._scene.unissued(whole, flushes))
         ahead = self._ahead(tied)
 
         def seen(ranks: Ranks, is_ahead: int) -> Ranks:

@@ -10,13 +10,24 @@ from numpy.typing import NDArray
 
 from iostrata.columns import Ints, at
 from iostrata.stitch.awaited import Waiting, numbered
+from iostrata.stitch.blockio import Awaited
 from iostrata.stitch.disks import Disks, disks_of
 from iostrata.stitch.journal import commit_at
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.pools import Pools
 from iostrata.stitch.remote import Remote, remote_of
 from iostrata.stitch.requests import requests_of
-from iostrata.stitch.serving import LoopWork, begun, loop_work_of, needed_until, request_served
+from iostrata.stitch.serving import (
+    LoopWork,
+    begun,
+    issuers,
+    late_for,
+    loop_work_of,
+    needed_until,
+    request_served,
+    short_of_cpu,
+    submitters,
+)
 from iostrata.stitch.spans import SpanList
 from iostrata.stitch.turns import Numbers
 from iostrata.stitch.wakeup import Sleeps, sleeps_of
@@ -40,6 +51,18 @@ class Scene:
         spans, disks, held = SpanList(), self.disks, self.disks.held
         until, number = disks.bios.queue_ns[held], held + self.numbers.bio
         spans.add(owner[held], "throttle.io", disks.held_ns, until, number)
+        return spans
+
+    def unissued(self, owner: Ints, flushes: Awaited | None = None) -> SpanList:
+        """How long who asked for a request for what somebody (``owner``: of each bio) waited for,
+        or issued it, had no CPU. ``flushes``: as ``Disks.spans_of`` has them."""
+        disks, sleeps, number, spans = self.disks, self.sleeps, self.numbers.sleep, SpanList()
+        bios, carried, requests = disks.bios, disks.carried, disks.requests
+        flushes = disks.flushes if flushes is None else flushes
+        issued = issuers(bios, carried, flushes, requests, owner)
+        spans.extend(late_for(issued, sleeps, number))
+        asked = submitters(bios, carried, requests, owner)
+        spans.extend(short_of_cpu(asked, sleeps, number))
         return spans
 
 

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stage stitch: bios on stacked devices in, whose everything below them is out.
 
-Three things tie what goes on below to the bio above. A clone says the place that it was
+Four things tie what goes on below to the bio above. A clone says the place that it was
 made for (device mapper, md; in ``Bios.parent``). A loop device's worker writes the file
 below for one request after the other: its direct I/O bears the request's key
 (``Bios.above``), and a sync of the file is for the flush that it runs in, of which a disk
-has one at a time. For what remains there is only time: a bio of a kernel thread that
-lived within one above is for the first to end of those.
+has one at a time. What md reads and writes for a parity has the place of the stripe's data
+below. For what remains there is only time: a bio of a kernel thread that lived within one
+above is for the first to end of those.
 
 A request on a loop device is an *activity* like a journal commit: what belongs to it is
 its own first, and becomes that of whoever waits for the request.
@@ -283,7 +284,7 @@ def _by_time(
             row = np.flatnonzero(bare & ~bios.read & (bios.device_key == device))
             flush, size = bios.wants_flush[row], bios.size_bytes[row]
             upper = Upper(row, bios.queue_ns[row], bios.life_end_ns[row], flush, size)
-            stripe = _of_stripes(bios, rows, row, devices)
+            stripe = _of_stripes(bios, rows, device, devices)
             parent[rows], tied[rows[stripe >= 0]] = stripe, True
             # What it reads besides is for others.
             rows = rows[(stripe < 0) & ~bios.read[rows]]
@@ -292,15 +293,13 @@ def _by_time(
     return parent, above, tied
 
 
-def _of_stripes(bios: Bios, rows: Ints, upper: Ints, devices: Ints) -> Ints:
-    """For which bios of md's (``upper``) it did something below, -1: for none that is known.
+def _of_stripes(bios: Bios, rows: Ints, device: int, devices: Ints) -> Ints:
+    """For which bios of md's (on ``device``) it did something below, -1: for none that is known.
 
     What it reads for the parity of a stripe, and that parity, have the same place on their disks as
     the data that it writes there, which says for what it is (ops_run_io of drivers/md/raid5.c).
     """
-    own = np.zeros(len(bios), np.bool_)
-    own[upper] = True
-    told = (bios.parent >= 0) & own[bios.parent] & ~bios.read
+    told = (at(bios.device_key, bios.parent) == device) & ~bios.read
     data = np.flatnonzero(told & one_of(bios.device_key, devices))
     place = AsOf(bios.sector[data], bios.queue_ns[data])
     written, found = ~bios.read[rows], np.full(len(rows), -1)

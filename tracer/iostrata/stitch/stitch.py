@@ -36,7 +36,7 @@ from iostrata.stitch.pages import PAGE_CACHE, awaited, read_at_once
 from iostrata.stitch.people import told
 from iostrata.stitch.pushes import asleep_for_log, pushes
 from iostrata.stitch.scene import Asleep, Scene, asleep_of, scene_of
-from iostrata.stitch.serving import WORKER, issuers, late_for, short_of_cpu, submitters
+from iostrata.stitch.serving import WORKER, short_of_cpu
 from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.stages import stages_of
 from iostrata.stitch.turns import Waited, behind_of
@@ -97,13 +97,9 @@ def stitch(window: Window) -> Stitched:
     others = Others(scene)
     waits = others.spans_of(explained)
     spans.extend(waits.where(waits.owner < disks.first_commit))
-    issued = issuers(disks.bios, disks.carried, disks.flushes, disks.requests, disks.piece)
-    spans.extend(late_for(issued, sleeps, number))
-    for short in (
-        submitters(disks.bios, disks.carried, disks.requests, disks.piece),
-        handers(disks.bios, sleeps, kinds, disks.piece),
-    ):
-        spans.extend(short_of_cpu(short, sleeps, number))
+    spans.extend(scene.unissued(disks.piece))
+    handed = handers(disks.bios, sleeps, kinds, disks.piece)
+    spans.extend(short_of_cpu(handed, sleeps, number))
     commits_used = NOTHING
     if (disks.activity >= 0).any() or len(window.commits) or len(asleep.work.tid):
         inside = Inside(scene, asleep, explained)
