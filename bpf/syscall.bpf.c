@@ -210,90 +210,66 @@ int syscall_enter_pwrite(struct enter_context *ctx)
 	return 0;
 }
 
+/* The arguments of calls of any number of them, as the context has them: what is not read through
+ * that, nobody holds against how many a call has. */
+struct arguments {
+	__u64 of[6];
+};
+
+/* Calls that are made seldom: one program for all, as the kernel takes long to verify it.  Of
+ * sendfile, splice and copy_file_range it is told what is written to a file.  What changes a file
+ * and writes no data counts where the file's flags make it durable (which of fallocate's are, the
+ * file system and the mode decide), and where a virtual machine's monitor makes room in an image. */
 SEC("tp")
-int syscall_enter_pwritev2(struct enter_context *ctx)
+int syscall_enter_rare(struct enter_context *ctx)
 {
 	struct file_identity identity;
-	struct thread *thread = caller(ctx->args[0], &identity);
-
-	if (!thread)
-		return 0;
-	call_is(thread, CALL_PWRITEV2, ctx->args[3], 0, ctx->args[5]);
-	call_begin(thread, &identity);
-	return 0;
-}
-
-/* sendfile, splice and copy_file_range: what is written to a file. */
-SEC("tp")
-int syscall_enter_copy(struct enter_context *ctx)
-{
-	__u64 first = ctx->args[0], third = ctx->args[2], fourth = ctx->args[3];
-	struct file_identity identity;
+	struct arguments arguments = {};
+	__u8 call = syscall_numbered(ctx->nr);
 	struct thread *thread;
-	__s64 offset = -1;
-	__u8 call;
+	__s64 offset_bytes = -1;
+	__u32 size_bytes = 0, descriptor;
+	__u8 rwf = 0;
 
-	barrier_var(first);
-	barrier_var(third);
-	barrier_var(fourth);
-	if (ctx->nr == __NR_sendfile) {
-		call = CALL_SENDFILE;
-		third = first;
-		fourth = 0;
-	} else {
-		call = ctx->nr == __NR_splice ? CALL_SPLICE : CALL_COPY_FILE_RANGE;
+	bpf_probe_read_kernel(&arguments, sizeof(arguments), &ctx->args);
+	descriptor = arguments.of[0];
+	if (call == CALL_SPLICE || call == CALL_COPY_FILE_RANGE)
+		descriptor = arguments.of[2];
+	thread = caller(descriptor, &identity);
+	if (!thread)
+		return 0;
+	if (call == CALL_PWRITEV2) {
+		offset_bytes = arguments.of[3];
+		rwf = arguments.of[5];
+	} else if (call == CALL_FALLOCATE) {
+		offset_bytes = arguments.of[2];
+		rwf = arguments.of[1];
+		if (thread->kind == THREAD_VMM)
+			size_bytes = part_bytes(arguments.of[3]);
+	} else if (call == CALL_FTRUNCATE) {
+		offset_bytes = arguments.of[1];
+	} else if (call != CALL_SENDFILE && arguments.of[3]) {
+		bpf_probe_read_user(&offset_bytes, sizeof(offset_bytes), (void *)arguments.of[3]);
 	}
-	thread = caller(third, &identity);
-	if (!thread)
+	if ((call == CALL_FALLOCATE || call == CALL_FTRUNCATE) && !size_bytes &&
+	    !(identity.open_flags & durable_flags(call)))
 		return 0;
-	if (fourth)
-		bpf_probe_read_user(&offset, sizeof(offset), (void *)fourth);
-	call_is(thread, call, offset, 0, 0);
+	call_is(thread, call, offset_bytes, size_bytes, rwf);
 	call_begin(thread, &identity);
 	return 0;
-}
-
-/* What writes no data: its time counts where the file's flags make it durable, and where a virtual
- * machine's monitor makes room in an image. */
-static __always_inline int changed(struct enter_context *ctx, __u8 call, __s64 offset_bytes,
-				   __u32 size_bytes, __u8 mode)
-{
-	struct file_identity identity;
-	struct thread *thread = caller(ctx->args[0], &identity);
-
-	if (!thread)
-		return 0;
-	if (thread->kind != THREAD_VMM)
-		size_bytes = 0;
-	if (!size_bytes && !(identity.open_flags & durable_flags(call)))
-		return 0;
-	call_is(thread, call, offset_bytes, size_bytes, mode);
-	call_begin(thread, &identity);
-	return 0;
-}
-
-/* Which are durable, the file system and the mode decide. */
-SEC("tp")
-int syscall_enter_fallocate(struct enter_context *ctx)
-{
-	return changed(ctx, CALL_FALLOCATE, ctx->args[2], part_bytes(ctx->args[3]), ctx->args[1]);
-}
-
-/* Durable where all that is done to the file is, and else not at all. */
-SEC("tp")
-int syscall_enter_ftruncate(struct enter_context *ctx)
-{
-	return changed(ctx, CALL_FTRUNCATE, ctx->args[1], 0, 0);
 }
 
 /* A program's address, which may have a tag (arm64's TBI, x86's LAM). */
 #define UNTAGGED(address) ((address) & ~(0xffull << 56))
 
+/* A mapping as it was found; file 0: none is mapped there. */
 struct mapped {
-	struct file_identity identity;
 	__u64 address;
+	__u64 begin;
 	__u64 end;
-	__s64 offset_bytes;
+	__u64 page;
+	__u64 flags;
+	__u64 file;
 };
 
 #define OVERLAY_MAGIC 0x794c7630
@@ -323,26 +299,20 @@ static __always_inline void mapped_overlay(struct file *file, struct file_identi
 	identity->file_key = 0;
 }
 
-static __always_inline void mapped_file(struct vm_area_struct *vma, struct mapped *mapped)
+static __always_inline void mapping_read(struct vm_area_struct *vma, struct mapped *mapped)
 {
-	struct file *file = PEEK(vma, vm_file);
-
+	mapped->begin = PEEK(vma, vm_start);
 	mapped->end = PEEK(vma, vm_end);
-	/* Of no other one is anything synced (mm/msync.c). */
-	if (!(PEEK(vma, vm_flags) & VM_SHARED))
-		return;
-	if (!file || !file_identify(file, &mapped->identity))
-		return;
-	mapped->offset_bytes =
-		PEEK(vma, vm_pgoff) * page_bytes + (mapped->address - PEEK(vma, vm_start));
-	mapped_overlay(file, &mapped->identity);
+	mapped->page = PEEK(vma, vm_pgoff);
+	mapped->flags = PEEK(vma, vm_flags);
+	mapped->file = (__u64)PEEK(vma, vm_file);
 }
 
-static long mapped_found(struct task_struct *task, struct vm_area_struct *vma,
-			 struct mapped *mapped)
+static long mapping_found(struct task_struct *task, struct vm_area_struct *vma,
+			  struct mapped *mapped)
 {
 	(void)task;
-	mapped_file(vma, mapped);
+	mapping_read(vma, mapped);
 	return 0;
 }
 
@@ -352,20 +322,35 @@ static __always_inline bool mapped_find(struct mapped *mapped)
 	struct task_struct *task = current_task();
 	struct vm_area_struct *vma;
 
-	if (bpf_find_vma(task, mapped->address, mapped_found, mapped, 0) != -EBUSY)
+	if (bpf_find_vma(task, mapped->address, mapping_found, mapped, 0) != -EBUSY)
 		return true;
 	vma = mapping_at(task, mapped->address);
 	if (vma)
-		mapped_file(vma, mapped);
+		mapping_read(vma, mapped);
 	return vma;
+}
+
+/* False: what is mapped there is no file's, or no file's to be recorded.  Of what is not shared
+ * nothing is synced (mm/msync.c).  The mapping holds its file for as long as it is there. */
+static __always_inline bool mapped_identify(const struct mapped *mapped,
+					    struct file_identity *identity)
+{
+	struct file *file = (struct file *)mapped->file;
+
+	if (!(mapped->flags & VM_SHARED) || !file || !file_identify(file, identity))
+		return false;
+	mapped_overlay(file, identity);
+	return true;
 }
 
 SEC("tp")
 int syscall_enter_msync(struct enter_context *ctx)
 {
-	struct mapped mapped = { .address = UNTAGGED(ctx->args[0]), .offset_bytes = -1 };
+	struct mapped mapped = { .address = UNTAGGED(ctx->args[0]) };
+	struct file_identity identity = {};
 	__u64 length = ctx->args[1];
 	struct thread *thread;
+	__s64 offset = -1;
 	bool known;
 
 	if (!(ctx->args[2] & MS_SYNC))
@@ -379,15 +364,17 @@ int syscall_enter_msync(struct enter_context *ctx)
 		length = mapped.end - mapped.address;
 		not_seen(UNSEEN_MAPPINGS, 0);
 	}
-	/* Memory that is no file's, or no file's to be recorded. */
-	if (known && mapped.offset_bytes < 0)
-		return 0;
 	if (!known && filter.device) {
 		not_seen(UNSEEN_UNDECIDED, 0);
 		return 0;
 	}
-	call_is(thread, CALL_MSYNC, mapped.offset_bytes, part_bytes(length), ctx->args[2]);
-	call_begin(thread, &mapped.identity);
+	if (known) {
+		if (!mapped_identify(&mapped, &identity))
+			return 0;
+		offset = mapped.page * page_bytes + (mapped.address - mapped.begin);
+	}
+	call_is(thread, CALL_MSYNC, offset, part_bytes(length), ctx->args[2]);
+	call_begin(thread, &identity);
 	return 0;
 }
 

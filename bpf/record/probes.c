@@ -49,6 +49,7 @@ static const char *const of_x86[] = { "kvm" };
 
 /* The second is loaded only where the first is refused. */
 static const char *const substitutes[][2] = {
+	{ "aio_exit", "aio_exit_by_turns" },
 	{ "syscall_enter_msync", "syscall_enter_msync_blind" },
 	{ "uring_submit_req", "uring_submit_sqe" },
 	{ "btrfs_sync_file", "btrfs_sync_file_enter" },
@@ -67,6 +68,16 @@ static const char *const substitutes[][2] = {
 	{ "virtio_interrupt", "virtio_interrupt_blind" },
 };
 
+/* What a program calls that not every kernel has: such a one refuses it, whatever it calls that
+ * behind. */
+static const struct {
+	const char *program;
+	enum bpf_func_id helper;
+} callers[] = {
+	{ "aio_exit", BPF_FUNC_loop },
+	{ "syscall_enter_msync", BPF_FUNC_find_vma },
+};
+
 /* The first looks at what is always there, and is of use only where what one of those that it is
  * paired with looks at is, and that is wanted. */
 static const char *const companions[][2] = {
@@ -78,6 +89,7 @@ static const char *const companions[][2] = {
 };
 
 #define SUBSTITUTES (sizeof(substitutes) / sizeof(substitutes[0]))
+#define CALLERS (sizeof(callers) / sizeof(callers[0]))
 #define COMPANIONS (sizeof(companions) / sizeof(companions[0]))
 
 /* The last complaint of libbpf, and the program that it names. */
@@ -268,6 +280,12 @@ static int leave_out_hopeless(struct probes *probes)
 			: "not in this kernel, or in a module: those are for CAP_SYS_ADMIN only";
 	int error = find_absent(probes);
 	bool again = !error;
+
+	for (unsigned int i = 0; !error && i < CALLERS; i++) {
+		if (libbpf_probe_bpf_helper(BPF_PROG_TYPE_TRACEPOINT, callers[i].helper, NULL) == 0)
+			leave_out(probes, callers[i].program, -EOPNOTSUPP,
+				  "this kernel's BPF lacks what it calls");
+	}
 
 	if (!error)
 		find_alone(probes);
