@@ -14,6 +14,8 @@ from iostrata.columns import Ints, coded
 from iostrata.model import UNKNOWN, Breakdown, Part, Row, Who, Writes
 
 IDLE = "idle"
+JOURNAL: Final = "jbd2/"
+"""How a journal's thread is called: it works for those who wrote, which ``--who`` tells."""
 PIECE_ROWS: Final = 1 << 18
 """So many are looked at in turn: of what has millions, each copy takes as much again."""
 
@@ -80,7 +82,9 @@ def leader(parts: Iterable[Part], own: Own, half_of: float) -> Part | None:
     others = [
         part
         for part in parts
-        if part.who.process not in nobody and (part.who.process, part.who.vm) not in own
+        if part.who.process not in nobody
+        and not part.who.process.startswith(JOURNAL)
+        and (part.who.process, part.who.vm) not in own
     ]
     first = max(others, key=lambda part: part.share, default=None)
     return first if first and first.share * 2 >= half_of > 0 else None
