@@ -64,6 +64,34 @@ def test_what_is_below_a_flush(whose: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("flushed", [False, True], ids=["all-at-once", "some-before"])
+def test_what_a_loop_devices_page_cache_holds_is_of_who_wrote_it(*, flushed: bool) -> None:
+    """By what each wrote to it since the flush before, whoever asks for this one."""
+    world = on_loop()
+    for tid, name in ((100, b"writer"), (OTHER, b"neighbour")):
+        world.emit("task", 100, tid, tgid=tid, subject_tid=tid, process=name, comm=name, cgroup=0)
+    loop = Block(world, LOOP)
+    for number, (tid, size) in enumerate(((OTHER, 12_288), (100, 4_096))):
+        begin, bio = 200 + 300 * number, 0xE0 + number
+        loop.queue(begin, tid, bio, size=size)
+        loop.request(begin + 10, begin + 50, bio + 0x100, bio, size=size, tid=tid)
+        if flushed and not number:
+            loop.queue(begin + 60, OTHER, 0xF0, sector=0, size=0, flags=FLUSH)
+            loop.flush(begin + 70, begin + 90, 0xF1, 0xF0, asked=0xF2)
+    loop.queue(2_000, 100, 0xB0, sector=0, size=0, flags=FLUSH)
+    done = synced_below(world, 3_000) + 500
+    loop.flush(3_000, done, 0xA0, 0xB0, asked=0xA1)
+    one_write(world, LOOP, done + 300)
+    breakdown = told(world)
+    behind, row = breakdown.behind, [layer.row for layer in breakdown.layers].index("device.data")
+    mine = np.flatnonzero(behind.layer == row)
+    found = {
+        behind.names[who].process: time
+        for who, time in zip(behind.who[mine].tolist(), behind.time_ns[mine].tolist(), strict=True)
+    }
+    assert found == ({"writer": 30_000} if flushed else {"neighbour": 22_500, "writer": 7_500})
+
+
 @pytest.mark.parametrize(
     ("who", "waited"),
     [

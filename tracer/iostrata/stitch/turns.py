@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from iostrata import native
-from iostrata.columns import NEVER, AsOf, Ints, at, order_of, outside
+from iostrata.columns import NEVER, AsOf, Ints, at, one_of, order_of, outside
 from iostrata.layers import RANK, STACK
 from iostrata.stitch.behind import Behind, Kinds, Parts, Turns, during, in_one, most_of
 from iostrata.stitch.bios import DEPTH, Bios, Carried
@@ -25,7 +25,7 @@ from iostrata.stitch.blockio import flushes_for
 from iostrata.stitch.cpus import Queues
 from iostrata.stitch.handles import commit_of, every_commit, handled
 from iostrata.stitch.people import IDLE, People
-from iostrata.stitch.requests import Requests
+from iostrata.stitch.requests import OP_WRITE, Requests
 from iostrata.stitch.spans import Spans
 from iostrata.stitch.wakeup import Sleeps, by_interrupt
 from iostrata.stitch.window import Window
@@ -305,7 +305,7 @@ class _OwnFlushes:
 def _turns_of_disks(waited: Waited, people: People, logged: Ints) -> tuple[Turns, Ints]:
     """Who asked for the request that was ahead of all others of its disk; and of each request,
     which row that is, -1: it never was."""
-    requests, bio = waited.requests, _asked_by(waited)
+    requests, (bio, kept_for) = waited.requests, _asked_by(waited)
     order = order_of(requests.device_key, requests.issue_ns)
     disk, issue = requests.device_key[order], requests.issue_ns[order]
     complete = requests.complete_ns[order]
@@ -315,7 +315,8 @@ def _turns_of_disks(waited: Waited, people: People, logged: Ints) -> tuple[Turns
     # Until when all that was issued before was complete; below 0: nothing was.
     done = np.append(0, np.maximum.accumulate(complete + shift))[: len(disk)] - shift
     begin = np.maximum(issue, done)
-    who = _whose(waited, people, logged, bio[order], issue)
+    who = _whose(waited, people, logged, bio, requests.issue_ns)
+    who = _kept(requests, kept_for, who, people)[order]
     ahead = np.flatnonzero((complete > begin) & (who >= 0))
     idle = np.flatnonzero((issue > done) & (done > 0))
     nobody = np.full(len(idle), people.number(IDLE, 0))
@@ -329,8 +330,9 @@ def _turns_of_disks(waited: Waited, people: People, logged: Ints) -> tuple[Turns
     ), turn_of
 
 
-def _asked_by(waited: Waited) -> Ints:
-    """The bio that each request was asked for by, -1: not known.
+def _asked_by(waited: Waited) -> tuple[Ints, Ints]:
+    """The bio that each request was asked for by, -1: not known; and the flush (a request's row)
+    for which it writes down what the page cache of a loop device's file held, -1: it does not.
 
     Of a flush, which the block layer makes itself: the last that asked for one. Of what is
     below a stacked device, the one above.
@@ -338,15 +340,40 @@ def _asked_by(waited: Waited) -> Ints:
     requests, bios, root, carried = waited.requests, waited.bios, waited.root, waited.carried
     bio = np.full(len(requests.key), -1)
     bio[carried.request[::-1]] = root[carried.bio[::-1]]
+    data = ~requests.flush & (at(bios.meta.astype(np.int64), bio) == 0) & (at(waited.commit, bio) < 0)
     flushes, asked = np.flatnonzero(requests.flush), np.flatnonzero(bios.wants_flush)
     last = AsOf(bios.device_key[asked], bios.queue_ns[asked]).at_or_before(
         requests.device_key[flushes], requests.issue_ns[flushes]
     )
     bio[flushes] = at(root, at(asked, last))
+    kept_for, flush = np.full(len(bio), -1), requests.flush.astype(np.int64)
     for _ in range(DEPTH if (bios.above >= 0).any() else 0):
-        above = at(bio, at(bios.above, bio))
+        loop = at(bios.above, bio)
+        first = data & (kept_for < 0) & (at(flush, loop) > 0)
+        kept_for = np.where(first, loop, kept_for)
+        above = at(bio, loop)
         bio = np.where(above >= 0, above, bio)
-    return bio
+    return bio, kept_for
+
+
+def _kept(requests: Requests, flush: Ints, who: Ints, people: People) -> Ints:
+    """For whom requests are (``who``), where those that write down for a ``flush`` what the page
+    cache held are of all who wrote to that device since the flush before, each by its size."""
+    some = np.flatnonzero(flush >= 0)
+    if not len(some):
+        return who
+    flushes = np.flatnonzero(requests.flush)
+    disk = requests.device_key
+    wrote = np.flatnonzero((requests.operation == OP_WRITE) & ~requests.flush)
+    wrote = wrote[one_of(disk[wrote], disk[flush[some]])]
+    following = AsOf(disk[flushes], requests.issue_ns[flushes]).at_or_after(
+        disk[wrote], requests.complete_ns[wrote]
+    )
+    work = at(flushes, following)
+    crowd = people.crowds(len(who), work, who[wrote], requests.size_bytes[wrote])
+    found = who.copy()
+    found[some] = np.where(crowd[flush[some]] >= 0, crowd[flush[some]], who[some])
+    return found
 
 
 def _whose(waited: Waited, people: People, logged: Ints, bio: Ints, time_ns: Ints) -> Ints:
