@@ -24,7 +24,7 @@ from iostrata.stitch.pools import Pools
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.serving import Service
 from iostrata.stitch.spans import SpanList
-from iostrata.stitch.stacked import Stack, Workers, workers_of
+from iostrata.stitch.stacked import TIED_BY, Stack, Workers, workers_of
 from iostrata.stitch.window import Columns, Window
 
 
@@ -94,8 +94,8 @@ class Disks:
     def ties(self) -> Counter[str]:
         """How the bios that are for anybody were found to be."""
         tied = (self.piece >= 0) | (self.activity >= 0)
-        by_time = self.stack.by_time
-        return Counter(key=int(np.count_nonzero(tied)) - by_time, time=by_time)
+        counts = np.bincount(self.stack.tied_by[tied], minlength=len(TIED_BY))
+        return Counter(dict(zip(TIED_BY, counts.tolist(), strict=True)))
 
 
 def disks_of(

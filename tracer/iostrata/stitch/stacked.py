@@ -34,6 +34,11 @@ from iostrata.trace import BlockDevice, Facts
 SEARCH: Final = 64
 """How many of those above that end next are looked at."""
 
+TIED_BY: Final = ("key", "place", "time")
+"""How a bio was found to be for the one above: the kernel's own pointers and places of clones, the
+place of a stripe, or nothing but time."""
+KEY, PLACE, TIME = range(len(TIED_BY))
+
 QUEUES: Final = {name for name in RANK if name.startswith("block.")} - {"block.stacked"}
 
 # What a rank is, seen from above the stacked device.
@@ -128,7 +133,7 @@ class Stack:
     """Bios with what they are below of.
 
     ``owned``: bios that belong to a piece or to a commit by their thread or key.
-    ``by_time``: how many bios nothing but time ties to the one above.
+    ``tied_by``: of each bio, which of TIED_BY.
     """
 
     def __init__(
@@ -140,7 +145,7 @@ class Stack:
         facts: Facts,
     ) -> None:
         self.stacked, lower_of = stacking(facts, bios.device_key)
-        self.bios, self.by_time = bios, 0
+        self.bios, self.tied_by = bios, np.full(len(bios), KEY)
         if lower_of or len(workers.tid) or (bios.above >= 0).any():
             self._tie(requests, workers, owned, lower_of)
         parent, above, device = self.bios.parent, self.bios.above, bios.device_key
@@ -168,8 +173,8 @@ class Stack:
         loose = (bios.parent < 0) & (above < 0) & ~owned & bios.kernel_thread
         some = np.flatnonzero(loose)
         loose[some] = ~workers.works_for_another(bios.tid[some], bios.begin_ns[some])
-        parent, above, tied = _by_time(bios, requests, loose, above, lower_of)
-        self.by_time = int(np.count_nonzero(tied[bios.root]))
+        parent, above, tied_by = _without_key(bios, requests, loose, above, lower_of)
+        self.tied_by = bios.of_root(tied_by)
         self.bios = replace(
             bios, parent=parent, above=above, lowered=lowered(parent, above, bios.device_key)
         )
@@ -250,19 +255,19 @@ def seen_from_above(ranks: Ranks) -> Ranks:
     return LOWER[ranks]
 
 
-def _by_time(
+def _without_key(
     bios: Bios,
     requests: Requests,
     loose: NDArray[np.bool_],
     above: Ints,
     lower_of: Mapping[int, Ints],
-) -> tuple[Ints, Ints, NDArray[np.bool_]]:
-    """Bios that lived within one above: ``parent`` and ``above`` with them, and which."""
-    parent, above, tied = bios.parent.copy(), above.copy(), np.zeros(len(bios), np.bool_)
+) -> tuple[Ints, Ints, Ints]:
+    """Bios that lived within one above: ``parent`` and ``above`` with them, and of each TIED_BY."""
+    parent, above, tied_by = bios.parent.copy(), above.copy(), np.full(len(bios), KEY)
     bare = is_bare(bios, requests)
     for device, devices in lower_of.items():
         rows = np.flatnonzero(
-            loose & ~tied & one_of(bios.device_key, devices) & (bios.life_end_ns >= 0)
+            loose & (tied_by == KEY) & one_of(bios.device_key, devices) & (bios.life_end_ns >= 0)
         )
         if not len(rows):
             continue
@@ -285,12 +290,12 @@ def _by_time(
             flush, size = bios.wants_flush[row], bios.size_bytes[row]
             upper = Upper(row, bios.queue_ns[row], bios.life_end_ns[row], flush, size)
             stripe = _of_stripes(bios, rows, device, devices)
-            parent[rows], tied[rows[stripe >= 0]] = stripe, True
+            parent[rows], tied_by[rows[stripe >= 0]] = stripe, PLACE
             # What it reads besides is for others.
             rows = rows[(stripe < 0) & ~bios.read[rows]]
             parent[rows] = found = _within(bios, rows, upper)
-        tied[rows[found >= 0]] = True
-    return parent, above, tied
+        tied_by[rows[found >= 0]] = TIME
+    return parent, above, tied_by
 
 
 def _of_stripes(bios: Bios, rows: Ints, device: int, devices: Ints) -> Ints:
