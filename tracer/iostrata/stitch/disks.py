@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Containing, Ints, at
+from iostrata.stitch.arrays import arrays_of
 from iostrata.stitch.awaited import numbered
 from iostrata.stitch.bios import Bios, Carried, bios_of
 from iostrata.stitch.blockio import Awaited, flushes_awaited, spans_of_bios
@@ -109,7 +110,8 @@ def disks_of(
     piece = bios.of_root(np.where(bios.read & ~own_reads(window, asker), -1, asker))
     commit = bios.of_root(_commits(window, bios, asking))
     keyed = (piece >= 0) | (commit >= 0)
-    stack = Stack(bios, requests, workers, keyed, window.trace.facts)
+    trace = window.trace
+    stack = Stack(bios, requests, workers, keyed, trace.facts, arrays_of(trace))
     bios = stack.bios
     asker, piece, commit = _of_roots(bios, (asker, piece, commit))
     journal = commit >= 0
