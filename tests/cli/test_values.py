@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from iostrata.cli import COMMANDS, application
-from iostrata.cli.values import Unsure, taken_over, value_of
+from iostrata.cli import COMMANDS, application, status_of
+from iostrata.cli.values import PLACES, Unsure, taken_over, value_of
 
 WORDS = (
     "", "-", "0", "1", "-1", "+1", "1_0", "007", "61", "1001", "1e3", "2.5", "nan", "inf", "x", "²",
@@ -74,3 +74,55 @@ def test_of_a_typer_that_makes_values_elsewhere_nothing_is_taken_over() -> None:
     other: Any = Parameter()
     assert taken_over([other]) == [other]
     assert not vars(other)
+
+
+def placing() -> list[Any]:
+    """Command and option: of those that take the name of a file or directory."""
+    top: Any = get_command(application())
+    return [
+        pytest.param(name, one, id=f"{name}{one.opts[0]}")
+        for name in COMMANDS
+        for one in top.commands[name].params
+        if one.param_type_name == "option" and one.metavar in PLACES
+    ]
+
+
+def test_every_option_that_makes_a_path_is_known_to_take_one() -> None:
+    paths = {
+        one.metavar
+        for one in parameters()
+        if one.param_type_name == "option" and "Path" in str(one.type_descriptor.annotation)
+    }
+    assert {"DIR", "FILE"} <= paths <= PLACES
+
+
+@pytest.mark.parametrize(("command", "option"), placing())
+def test_no_file_is_called_as_an_option(
+    command: str,
+    option: Any,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was forgotten is the name, as in ``replay DIR --json --no-cache``."""
+    monkeypatch.chdir(tmp_path)
+    for name in (*option.opts, "--help", "-h", "--nonsense", "--", f"{option.opts[-1]}x"):
+        for words in ([option.opts[0], name], [f"{option.opts[0]}={name}"]):
+            assert status_of([command, *words]) == 2
+            captured = capsys.readouterr()
+            assert captured.out == ""
+            told, tries = captured.err.splitlines()
+            takes = f"iostrata: {option.opts[0]} takes a {option.metavar}, "
+            assert told == f"{takes}and {name} looks like an option"
+            assert tries.endswith(f"or {option.opts[0]} ./{name}, if that is its name")
+            assert (f"{option.opts[0]} -, for" in tries) == ("standard output" in option.help)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["-", "-x", "./--no-cache", "a--b"])
+def test_a_file_may_have_any_other_name(
+    name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert status_of(["replay", "/nonexistent", "--json", name]) == 3
+    assert "/nonexistent does not exist" in capsys.readouterr().err

@@ -380,10 +380,12 @@ def test_what_an_array_reads_for_the_parity_of_what_it_writes(*, own: bool) -> N
     data.request(24_500, 34_500, 0xA2, 0xB2, sector=4112)
     array.complete(35_500, 0xB0)
     one_write(world, MD, 36_500)
-    account = accounts(told(world))[100][0]
+    breakdown = told(world)
+    account = accounts(breakdown)[100][0]
     assert account["device.data"] == 10_000
     assert account.get("device.read", 0) == (20_000 if own else 0)
     assert account["block.stacked"] == (2_500 if own else 23_000)
+    assert breakdown.quality.ties == {"key": 2} | ({"place": 1} if own else {})
 
 
 def test_what_an_array_writes_and_reads_at_once_for_several() -> None:
@@ -405,9 +407,28 @@ def test_what_an_array_writes_and_reads_at_once_for_several() -> None:
                          sector=place)  # fmt: skip
         array.complete(end + 500, 0xB0 + number)
         one_write(world, MD, end + 1_000, tid=100 + number)
-    found = accounts(told(world))
+    breakdown = told(world)
+    found = accounts(breakdown)
     assert found[100][0]["device.data"] == 50_000
     assert found[101][0]["device.data"] == 20_000
+    assert breakdown.quality.ties == {"key": 4, "place": 2}
+
+
+def test_what_is_tied_to_nobodys_is_not_counted() -> None:
+    """What an array writes for a kernel thread, which is part of no write."""
+    world = World()
+    world.builder.block(MD, "md0", lower_keys=(SDA,)).block(SDA, "sda")
+    array, disk = Block(world, MD), Block(world, SDA)
+    array.queue(2_000, 100, 0xB0)
+    disk.take_from(MD, 2_100, 100, 0xC0)
+    disk.request(2_500, 22_500, 0xA0, 0xC0, tid=100)
+    array.complete(23_000, 0xB0)
+    array.queue(3_000, KWORKER, 0xB1, sector=64, kernel=1)
+    disk.queue(4_000, KWORKER, 0xC1, sector=64, kernel=1)
+    disk.request(4_500, 44_500, 0xA1, 0xC1, sector=64)
+    array.complete(45_000, 0xB1)
+    one_write(world, MD, 23_500)
+    assert told(world).quality.ties == {"key": 2}
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from iostrata.cli.values import Command
+from iostrata.cli.values import VERSUS, Command
 from iostrata.errors import UsageError
 from iostrata.recording import runs_in
-
-VERSUS: Final = "\0"
-"""What stands for ``--`` among the arguments: no path has it."""
 
 
 class TwoSides(Command):

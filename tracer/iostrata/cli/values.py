@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -17,14 +17,27 @@ from typing import Any, Final, get_args, get_origin
 
 from typer.core import TyperCommand, TyperGroup
 
+from iostrata.errors import UsageError
+from iostrata.foreign import shown
+
 DIGITS: Final = re.compile("[0-9]{1,18}")
+PLACES: Final = {"FILE", "DIR", "NEWDIR"}
+"""What an option takes is called so if it is the name of a file or a directory."""
+VERSUS: Final = "\0"
+"""What stands for ``--`` where that is an argument itself: no path has it."""
 
 
 class Command(TyperCommand):
-    """A command that makes its plain values."""
+    """A command that makes its plain values, and has no file called as one of its options."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return taken_over(super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing:
+            words, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+            check_places(words, self.get_params(ctx))
+        return super().parse_args(ctx, args)
 
 
 class Group(TyperGroup):
@@ -32,6 +45,26 @@ class Group(TyperGroup):
 
     def get_params(self, ctx: Any) -> list[Any]:
         return taken_over(super().get_params(ctx))
+
+
+def check_places(words: Mapping[str, Any], parameters: Sequence[Any]) -> None:
+    """Errors: UsageError, where what follows an option is the next one instead of a name.
+
+    ``words``: what each parameter was given, by its name.
+    """
+    starts = {text[:2] for one in parameters for text in one.opts if text.startswith("-")}
+    for one in parameters:
+        word = words.get(one.name)
+        if one.param_type_name != "option" or one.metavar not in PLACES or word is None:
+            continue
+        name, option = shown(word.replace(VERSUS, "--")), one.opts[0]
+        if name[:2] in starts:
+            prints = "standard output" in one.help
+            better = "-, for standard output" if prints else one.metavar
+            raise UsageError(
+                f"{option} takes a {one.metavar}, and {name} looks like an option",
+                f"{option} {better}, or {option} ./{name}, if that is its name",
+            )
 
 
 class Unsure(Exception):

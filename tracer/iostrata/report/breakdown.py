@@ -242,21 +242,20 @@ class Quality(Struct, frozen=True, kw_only=True):
     """What the numbers rest on.
 
     ``lost``: events by ``machine:point``. ``damage``: a line a defect of the recording.
-    ``plain_writes``: nobody synchronised them: counted, not analysed. ``ties``: requests tied
-    to a write, by how. Only there if there are any: ``unsure_syncs``, those analysed that may be
-    of more writes, or fewer, as calls before them were lost; ``partial_syncs``, of more, as not all
-    calls were recorded; ``apart``, a line a machine that was not tied to the others;
-    ``virtual``, a line a disk that a machine serves which was not recorded; ``connections``, a
-    line each of an NFS client's that broke or sent something again, and of a network disk whose
-    driver gave requests back; ``selection``, which writes the numbers are of, all else being of the
-    whole recording;
-    ``background``, what is part of no write, with its own time; ``left_over``, what of it went
-    on at a write's own place while that slept with nothing of its own under way, with the
-    writes' time, and ``left_over_share``, that time as a part of all latencies; ``crossings``,
-    from machine to machine, with ``unfollowed``, the writes of which something was not found below;
-    ``hidden``, by machine, ns a write during which it was awaited, but something else longer;
-    ``sites``, functions of the kernel in which the unattributed time was slept, ns a write;
-    ``unseen``, what of it was slept until a wake-up that no event tells of.
+    ``plain_writes``: nobody synchronised them: counted, not analysed. ``ties``: requests tied to a
+    write, by ``key``, ``place`` or ``time`` only. Only there if there are any: ``unsure_syncs``,
+    those analysed that may be of more writes, or fewer, as calls before them were lost;
+    ``partial_syncs``, of more, as not all calls were recorded; ``apart``, a line a machine that was
+    not tied to the others; ``virtual``, a line a disk that a machine serves which was not recorded;
+    ``connections``, a line each of an NFS client's that broke or sent something again, and of a
+    network disk whose driver gave requests back; ``selection``, which writes the numbers are of,
+    all else being of the whole recording; ``background``, what is part of no write, with its own
+    time; ``left_over``, what of it went on at a write's own place while that slept with nothing of
+    its own under way, with the writes' time, and ``left_over_share``, that time as a part of all
+    latencies; ``crossings``, from machine to machine, with ``unfollowed``, the writes of which
+    something was not found below; ``hidden``, by machine, ns a write during which it was awaited,
+    but something else longer; ``sites``, functions of the kernel in which the unattributed time was
+    slept, ns a write; ``unseen``, what of it was slept until a wake-up that no event tells of.
     """
 
     lost: dict[str, Count]

@@ -10,7 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, ascend, at, distinct, joined, order_of, pair_key
+from iostrata.columns import AsOf, Ints, ascend, at, distinct, joined, one_of, order_of, pair_key
+from iostrata.stitch.arrays import arrays_of
 from iostrata.stitch.requests import OP_FLUSH, OPERATION_MASK
 from iostrata.stitch.window import Columns, Window
 
@@ -27,8 +28,9 @@ class Begun:
     """How bios begin: one row each, in order of time. ``kind``: QUEUED, SPLIT or REMAPPED.
 
     ``parent_key``: of a split bio. ``old_device_key``, ``old_sector``: where the bio was that
-    this one was made for (REMAPPED, or QUEUED as a clone); -1: nothing of the kind. ``until_ns``:
-    when it was complete, where no bio's key tells that; -1: one does.
+    this one was made for (REMAPPED, or QUEUED as a clone); -1: nothing of the kind, or a sector
+    that says nothing. ``until_ns``: when it was complete, where no bio's key tells that; -1: one
+    does.
     """
 
     kind: Ints
@@ -113,6 +115,7 @@ def begun_of(window: Window, ends: Ends) -> Begun:
     queued = window.columns("block_bio_queue", *fields, "kernel_thread", *told)
     split = window.columns("block_split", *fields, "parent_key")
     handed = window.columns("block_bio_remap", *fields, "old_dev", "old_sector")
+    handed |= {"old_sector": _without_parities(window, handed)}
     parts = [_rows(QUEUED, queued)]
     for kind, columns in ((SPLIT, split), (REMAPPED, handed)):
         if len(columns["bio_key"]):
@@ -123,6 +126,16 @@ def begun_of(window: Window, ends: Ends) -> Begun:
     if ascend(begun.time_ns):
         return begun
     return begun.rows(order_of(begun.time_ns))
+
+
+def _without_parities(window: Window, handed: Columns) -> Ints:
+    """The sectors that bios were made for; md says 0 of a parity, which is no data's: then -1."""
+    sector = handed["old_sector"]
+    unsure = [key for key, array in arrays_of(window.trace).items() if array.zero]
+    if not unsure:
+        return sector
+    zero = (sector == 0) & (handed["size_bytes"] > 0) & one_of(handed["old_dev"], unsure)
+    return np.where(zero, -1, sector)
 
 
 def _rows(kind: int, columns: Columns) -> Begun:
@@ -211,7 +224,7 @@ def _at_place(begun: Begun, ends: Ends, clones: Ints) -> Ints:
     begin = AsOf(pair_key(begun.device_key[data], begun.sector[data]), begun.time_ns[data])
     found = at(data, begin.at_or_before(pair_key(device, sector), time - 1))
     found = np.where(~empty & alive(begun, ends, found, time), found, -1)
-    inside = np.flatnonzero((found < 0) & ~empty)
+    inside = np.flatnonzero((found < 0) & ~empty & (sector >= 0))
     if len(inside):
         found[inside] = _holding(begun, ends, device[inside], sector[inside], time[inside])
     asked = np.flatnonzero(begun.wants_flush)

@@ -43,7 +43,8 @@ class Bios:
     ``data_tid``: who wrote last to the file that a kernel thread writes, 0: not told.
     ``parent``: the row that it came of, -1: it was queued for its own sake. ``above``: the row of
     the Requests on a loop device that it is for. ``lowered``: it is on a device below that of
-    one of these. ``queue_ns``: Q, for what was split off the whole one's. ``request``: row of the
+    one of these. ``old_device_key``, ``old_sector``: where the bio was that it was made for, as
+    Begun has it. ``queue_ns``: Q, for what was split off the whole one's. ``request``: row of the
     first of the Requests that carried its data, -1: an empty flush, or the device has none.
     ``get_ns``: G, with --detail; ``got_ns``: G, where its thread slept until then.
     ``life_end_ns``: it was complete itself (after the flushes that it asked for, and all that
@@ -65,6 +66,8 @@ class Bios:
     parent: Ints
     above: Ints
     lowered: NDArray[np.bool_]
+    old_device_key: Ints
+    old_sector: Ints
     begin_ns: Ints
     queue_ns: Ints
     get_ns: Ints
@@ -135,6 +138,8 @@ def bios_of(window: Window, requests: Requests, completed: Columns) -> tuple[Bio
         parent=parent,
         above=above,
         lowered=lowered(parent, above, begun.device_key),
+        old_device_key=begun.old_device_key,
+        old_sector=begun.old_sector,
         begin_ns=begun.time_ns,
         queue_ns=queue,
         get_ns=get,

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Containing, Ints, at
+from iostrata.stitch.arrays import arrays_of
 from iostrata.stitch.awaited import numbered
 from iostrata.stitch.bios import Bios, Carried, bios_of
 from iostrata.stitch.blockio import Awaited, flushes_awaited, spans_of_bios
@@ -24,7 +25,7 @@ from iostrata.stitch.pools import Pools
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.serving import Service
 from iostrata.stitch.spans import SpanList
-from iostrata.stitch.stacked import Stack, Workers, workers_of
+from iostrata.stitch.stacked import TIED_BY, Stack, Workers, workers_of
 from iostrata.stitch.window import Columns, Window
 
 
@@ -94,8 +95,8 @@ class Disks:
     def ties(self) -> Counter[str]:
         """How the bios that are for anybody were found to be."""
         tied = (self.piece >= 0) | (self.activity >= 0)
-        by_time = self.stack.by_time
-        return Counter(key=int(np.count_nonzero(tied)) - by_time, time=by_time)
+        counts = np.bincount(self.stack.tied_by[tied], minlength=len(TIED_BY))
+        return Counter(dict(zip(TIED_BY, counts.tolist(), strict=True)))
 
 
 def disks_of(
@@ -109,7 +110,8 @@ def disks_of(
     piece = bios.of_root(np.where(bios.read & ~own_reads(window, asker), -1, asker))
     commit = bios.of_root(_commits(window, bios, asking))
     keyed = (piece >= 0) | (commit >= 0)
-    stack = Stack(bios, requests, workers, keyed, window.trace.facts)
+    trace = window.trace
+    stack = Stack(bios, requests, workers, keyed, trace.facts, arrays_of(trace))
     bios = stack.bios
     asker, piece, commit = _of_roots(bios, (asker, piece, commit))
     journal = commit >= 0

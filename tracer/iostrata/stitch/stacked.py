@@ -5,8 +5,8 @@ Four things tie what goes on below to the bio above. A clone says the place that
 made for (device mapper, md; in ``Bios.parent``). A loop device's worker writes the file
 below for one request after the other: its direct I/O bears the request's key
 (``Bios.above``), and a sync of the file is for the flush that it runs in, of which a disk
-has one at a time. What md reads and writes for a parity has the place of the stripe's data
-below. For what remains there is only time: a bio of a kernel thread that lived within one
+has one at a time. What md does for a stripe has the place there of what is written above
+(``stripes``). For what remains there is only time: a bio of a kernel thread that lived within one
 above is for the first to end of those.
 
 A request on a loop device is an *activity* like a journal commit: what belongs to it is
@@ -24,15 +24,22 @@ from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Containing, Ints, at, distinct, joined, one_of, order_of
 from iostrata.layers import RANK
+from iostrata.stitch.arrays import NO_ARRAY, Array
 from iostrata.stitch.bios import Bios, Carried, lowered
 from iostrata.stitch.blockio import flushes_awaited, is_bare, kinds_of
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.spans import Edges, Ranks
+from iostrata.stitch.stripes import of_stripes
 from iostrata.stitch.syncs import Syncs
 from iostrata.trace import BlockDevice, Facts
 
 SEARCH: Final = 64
 """How many of those above that end next are looked at."""
+
+TIED_BY: Final = ("key", "place", "time")
+"""How a bio was found to be for the one above: the kernel's own pointers and places of clones, the
+place of a stripe, or nothing but time."""
+KEY, PLACE, TIME = range(len(TIED_BY))
 
 QUEUES: Final = {name for name in RANK if name.startswith("block.")} - {"block.stacked"}
 
@@ -128,7 +135,7 @@ class Stack:
     """Bios with what they are below of.
 
     ``owned``: bios that belong to a piece or to a commit by their thread or key.
-    ``by_time``: how many bios nothing but time ties to the one above.
+    ``tied_by``: of each bio, which of TIED_BY. ``arrays``: md's, by device.
     """
 
     def __init__(
@@ -138,11 +145,12 @@ class Stack:
         workers: Workers,
         owned: NDArray[np.bool_],
         facts: Facts,
+        arrays: Mapping[int, Array],
     ) -> None:
         self.stacked, lower_of = stacking(facts, bios.device_key)
-        self.bios, self.by_time = bios, 0
+        self.bios, self.tied_by = bios, np.full(len(bios), KEY)
         if lower_of or len(workers.tid) or (bios.above >= 0).any():
-            self._tie(requests, workers, owned, lower_of)
+            self._tie(requests, workers, owned, lower_of, arrays)
         parent, above, device = self.bios.parent, self.bios.above, bios.device_key
         child = np.flatnonzero(parent >= 0)
         handed = child[device[child] != device[parent[child]]]
@@ -156,6 +164,7 @@ class Stack:
         workers: Workers,
         owned: NDArray[np.bool_],
         lower_of: Mapping[int, Ints],
+        arrays: Mapping[int, Array],
     ) -> None:
         """Bios that are for a request of a loop device, or that nothing but time ties."""
         bios = self.bios
@@ -168,8 +177,8 @@ class Stack:
         loose = (bios.parent < 0) & (above < 0) & ~owned & bios.kernel_thread
         some = np.flatnonzero(loose)
         loose[some] = ~workers.works_for_another(bios.tid[some], bios.begin_ns[some])
-        parent, above, tied = _by_time(bios, requests, loose, above, lower_of)
-        self.by_time = int(np.count_nonzero(tied[bios.root]))
+        parent, above, tied_by = _without_key(bios, requests, loose, above, lower_of, arrays)
+        self.tied_by = bios.of_root(tied_by)
         self.bios = replace(
             bios, parent=parent, above=above, lowered=lowered(parent, above, bios.device_key)
         )
@@ -250,19 +259,20 @@ def seen_from_above(ranks: Ranks) -> Ranks:
     return LOWER[ranks]
 
 
-def _by_time(
+def _without_key(
     bios: Bios,
     requests: Requests,
     loose: NDArray[np.bool_],
     above: Ints,
     lower_of: Mapping[int, Ints],
-) -> tuple[Ints, Ints, NDArray[np.bool_]]:
-    """Bios that lived within one above: ``parent`` and ``above`` with them, and which."""
-    parent, above, tied = bios.parent.copy(), above.copy(), np.zeros(len(bios), np.bool_)
+    arrays: Mapping[int, Array],
+) -> tuple[Ints, Ints, Ints]:
+    """Bios that lived within one above: ``parent`` and ``above`` with them, and of each TIED_BY."""
+    parent, above, tied_by = bios.parent.copy(), above.copy(), np.full(len(bios), KEY)
     bare = is_bare(bios, requests)
     for device, devices in lower_of.items():
         rows = np.flatnonzero(
-            loose & ~tied & one_of(bios.device_key, devices) & (bios.life_end_ns >= 0)
+            loose & (tied_by == KEY) & one_of(bios.device_key, devices) & (bios.life_end_ns >= 0)
         )
         if not len(rows):
             continue
@@ -284,37 +294,13 @@ def _by_time(
             row = np.flatnonzero(bare & ~bios.read & (bios.device_key == device))
             flush, size = bios.wants_flush[row], bios.size_bytes[row]
             upper = Upper(row, bios.queue_ns[row], bios.life_end_ns[row], flush, size)
-            stripe = _of_stripes(bios, rows, device, devices)
-            parent[rows], tied[rows[stripe >= 0]] = stripe, True
+            stripe, settled = of_stripes(bios, rows, row, devices, arrays.get(device, NO_ARRAY))
+            parent[rows], tied_by[rows[stripe >= 0]] = stripe, PLACE
             # What it reads besides is for others.
-            rows = rows[(stripe < 0) & ~bios.read[rows]]
+            rows = rows[~settled & ~bios.read[rows]]
             parent[rows] = found = _within(bios, rows, upper)
-        tied[rows[found >= 0]] = True
-    return parent, above, tied
-
-
-def _of_stripes(bios: Bios, rows: Ints, device: int, devices: Ints) -> Ints:
-    """For which bios of md's (on ``device``) it did something below, -1: for none that is known.
-
-    What it reads for the parity of a stripe, and that parity, have the same place on their disks as
-    the data that it writes there, which says for what it is (ops_run_io of drivers/md/raid5.c).
-    """
-    told = (at(bios.device_key, bios.parent) == device) & ~bios.read
-    data = np.flatnonzero(told & one_of(bios.device_key, devices))
-    place = AsOf(bios.sector[data], bios.queue_ns[data])
-    written, found = ~bios.read[rows], np.full(len(rows), -1)
-    # What is read is read before; what is written is queued one after the other.
-    since = np.where(written, bios.queue_ns[rows], bios.life_end_ns[rows])
-    before = place.at_or_before(bios.sector[rows], bios.queue_ns[rows])
-    for write in (
-        place.at_or_after(bios.sector[rows], since),
-        np.where(written, before, -1),
-    ):
-        above = at(bios.parent[data], write)
-        holds = (above >= 0) & (at(bios.queue_ns, above) <= bios.queue_ns[rows])
-        holds &= at(bios.life_end_ns, above) >= bios.life_end_ns[rows]
-        found = np.where((found < 0) & holds, above, found)
-    return found
+        tied_by[rows[found >= 0]] = TIME
+    return parent, above, tied_by
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: what md did below for stripes in, for which write above each was out.
+
+RAID 4, 5 and 6 have all of a stripe, data and parities, at one place of their disks, and do nothing
+there for another stripe (``sh->sector`` of drivers/md/raid5.c). Where the layout is known, that is
+the place of whatever is written above, also if the data's own disk has failed, and only parities
+are written; else that of the data which is written there. What has neither is left to time only
+while there is one write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.columns import AsOf, Ints, at, one_of, order_of
+from iostrata.stitch.arrays import Array, Layout
+from iostrata.stitch.bios import Bios
+
+SEARCH: Final = 1024
+"""How many of those above that end next are looked at."""
+
+
+def of_stripes(
+    bios: Bios, rows: Ints, above: Ints, devices: Ints, array: Array
+) -> tuple[Ints, NDArray[np.bool_]]:
+    """For which writes on an array bios below are, -1: none that is known; and of which that is all
+    that is to be said: by time alone, they could be for others.
+
+    ``above``: rows of the writes, all on the ``array``.
+    """
+    if not len(above):
+        return np.full(len(rows), -1), np.zeros(len(rows), np.bool_)
+    device = int(bios.device_key[above[0]])
+    told = bios.old_device_key == device
+    data = np.flatnonzero(told & (bios.old_sector > 0) & one_of(bios.device_key, devices))
+    layout = _known(bios, data, above, array.layouts)
+    if layout is None:
+        found = _beside_data(bios, rows, device, devices)
+        return found, (found >= 0) | (told[rows] & ~_alone(bios, rows, above))
+    place = np.where(told[rows], layout.place_on(bios.device_key[rows], bios.sector[rows]), -1)
+    return _first_to_end(bios, rows, place, above, layout), place >= 0
+
+
+def _known(bios: Bios, data: Ints, above: Ints, layouts: Iterable[Layout]) -> Layout | None:
+    """The layout; None: none that is allowed, or several that tell of different places.
+
+    ``data``: rows of bios of which both places are told.
+    """
+    told = bios.old_sector[data], bios.device_key[data], bios.sector[data]
+    every = [layout for layout in layouts if layout.allows(*told)]
+    if len(every) > 1:
+        edges = _edges(bios, above, min(layout.chunk for layout in every))
+        first, *others = (
+            [layout.place_of(edges) + begin for begin in layout.begin_of.values()]
+            for layout in every
+        )
+        if any(not np.array_equal(first, places) for places in others):
+            return None
+    return every[0] if every else None
+
+
+def _edges(bios: Bios, above: Ints, chunk: int) -> Ints:
+    """Where bios begin, and each chunk within: from there on, places follow one another."""
+    first = bios.sector[above]
+    last = first + np.maximum(bios.size_bytes[above] // 512, 1) - 1
+    more = last // chunk - first // chunk
+    behind = np.arange(more.sum()) - np.repeat(np.cumsum(more) - more, more) + 1
+    return np.concatenate([first, (np.repeat(first // chunk, more) + behind) * chunk])
+
+
+def _first_to_end(bios: Bios, rows: Ints, place: Ints, above: Ints, layout: Layout) -> Ints:
+    """Of the writes that have a place, and all of a bio there, the first to end: what is written of
+    a stripe for several ends before any of them, and for the next only afterwards."""
+    found = np.full(len(rows), -1)
+    upper = above[order_of(bios.life_end_ns[above])]
+    begin, end = bios.sector[upper], bios.sector[upper] + bios.size_bytes[upper] // 512
+    since = bios.queue_ns[upper]
+    # Of all from one on, when the first was queued: before that, none of them holds anything.
+    first = np.minimum.accumulate(since[::-1])[::-1]
+    left = np.flatnonzero(place >= 0)
+    following = np.searchsorted(bios.life_end_ns[upper], bios.life_end_ns[rows[left]])
+    for _ in range(SEARCH):
+        queued, ahead = bios.queue_ns[rows[left]], following < len(upper)
+        ahead[ahead] = first[following[ahead]] <= queued[ahead]
+        left, following, queued = left[ahead], following[ahead], queued[ahead]
+        if not len(left):
+            break
+        count = bios.size_bytes[rows[left]] // 512
+        holds = layout.reaches(place[left], count, begin[following], end[following])
+        holds &= since[following] <= queued
+        found[left[holds]] = upper[following[holds]]
+        left, following = left[~holds], following[~holds] + 1
+    return found
+
+
+def _alone(bios: Bios, rows: Ints, above: Ints) -> NDArray[np.bool_]:
+    """During which of the bios there was but one write under way on the array."""
+    begun = np.sort(bios.queue_ns[above]).searchsorted(bios.life_end_ns[rows], "right")
+    over = np.sort(bios.life_end_ns[above]).searchsorted(bios.queue_ns[rows])
+    one: NDArray[np.bool_] = begun - over == 1
+    return one
+
+
+def _beside_data(bios: Bios, rows: Ints, device: int, devices: Ints) -> Ints:
+    """By the data of a write that is written at the same place, if any is: that says for what it is
+    whatever the layout."""
+    told = (at(bios.device_key, bios.parent) == device) & ~bios.read
+    data = np.flatnonzero(told & one_of(bios.device_key, devices))
+    place = AsOf(bios.sector[data], bios.queue_ns[data])
+    written, found = ~bios.read[rows], np.full(len(rows), -1)
+    # What is read is read before; what is written is queued one after the other.
+    since = np.where(written, bios.queue_ns[rows], bios.life_end_ns[rows])
+    before = place.at_or_before(bios.sector[rows], bios.queue_ns[rows])
+    for write in (
+        place.at_or_after(bios.sector[rows], since),
+        np.where(written, before, -1),
+    ):
+        above = at(bios.parent[data], write)
+        holds = (above >= 0) & (at(bios.queue_ns, above) <= bios.queue_ns[rows])
+        holds &= at(bios.life_end_ns, above) >= bios.life_end_ns[rows]
+        found = np.where((found < 0) & holds, above, found)
+    return found
