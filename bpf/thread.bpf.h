@@ -222,6 +222,15 @@ static __always_inline struct thread *thread_that_serves(void)
 	return thread_add(ids, ids >> 32, first->kind);
 }
 
+/* What a thread is that does something of a workload: io_uring's own one that submits for others
+ * (SQPOLL) makes no calls. */
+static __always_inline __u32 kind_of_current(void)
+{
+	struct task_struct *task = current_task();
+
+	return PEEK(task, flags) & PF_IO_WORKER ? THREAD_WORKER : THREAD_TARGET;
+}
+
 /* As below, where nothing of it was seen to begin. */
 static __always_inline struct thread *thread_wanted(void)
 {
@@ -242,7 +251,7 @@ static __always_inline struct thread *thread_wanted(void)
 	if (!comm_matches() || !cgroup_matches())
 		return NULL;
 	if (!thread)
-		return thread_add(ids, ids >> 32, THREAD_TARGET);
+		return thread_add(ids, ids >> 32, kind_of_current());
 	if (!thread->kind)
 		thread->kind = THREAD_TARGET;
 	return thread;

@@ -332,6 +332,27 @@ static __noinline void woken_by_thread(struct thread *thread, struct task_struct
 		task_tell();
 }
 
+/* A worker of io_uring, for a recorded thread, told of as that; it waits for a CPU from now on. */
+static __always_inline void worker_add(struct task_struct *task)
+{
+	struct thread *thread = thread_add(task->pid, task->tgid, THREAD_WORKER);
+
+	if (!thread)
+		return;
+	if (task_announce(thread, task, THREAD_WORKER))
+		thread->announced = ANNOUNCED;
+	/* It has left no CPU when it runs. */
+	thread->off_ns = bpf_ktime_get_ns();
+	thread->switches = -1;
+}
+
+/* One that was there before the recording: nobody has seen it begin. */
+static __noinline void worker_meet(struct task_struct *task)
+{
+	if (thread_of(uring_owner(task)))
+		worker_add(task);
+}
+
 /* Who lets a thread go that is not off the CPU is kept, too: the last one before it leaves. */
 SEC("tp_btf/sched_waking")
 int wakeup_waking(__u64 *ctx)
@@ -341,6 +362,8 @@ int wakeup_waking(__u64 *ctx)
 	enum wake_context context;
 
 	if (!thread) {
+		if (unlikely(task->flags & PF_IO_WORKER))
+			worker_meet(task);
 		/* Before its commit begins, a journal's thread may sleep for what it writes first. */
 		if (task->flags & PF_WQ_WORKER ||
 		    (commits(task) && task_state(task) & TASK_INTERRUPTIBLE))
@@ -375,19 +398,11 @@ int wakeup_newtask(__u64 *ctx)
 {
 	struct task_struct *child = ARGUMENT(struct task_struct *, 0);
 	struct thread *parent = thread_of(current_tid());
-	struct thread *thread;
 
 	if (!parent)
 		return 0;
 	if (child->flags & PF_IO_WORKER) {
-		thread = thread_add(child->pid, child->tgid, THREAD_WORKER);
-		if (!thread)
-			return 0;
-		if (task_announce(thread, child, THREAD_WORKER))
-			thread->announced = ANNOUNCED;
-		/* It waits for a CPU from its birth on, and has left none when it runs. */
-		thread->off_ns = bpf_ktime_get_ns();
-		thread->switches = -1;
+		worker_add(child);
 	} else if (filter.tree && parent->kind <= THREAD_TARGET) {
 		thread_add(child->pid, child->tgid, 0);
 	} else if (is_of_process(parent->kind) &&

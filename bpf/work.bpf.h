@@ -94,8 +94,21 @@ struct io_wq_work {
 	int cancel_seq;
 };
 
+struct io_wq {
+	struct task_struct *task; /* whose workers these are; since Linux 685fe7feedb9 (in v5.13) */
+};
+
 struct io_worker {
 	struct io_wq_work *cur_work;
+	struct io_wq *wq; /* since Linux eb47943f2238 (in v6.4) */
+};
+
+struct io_wqe {
+	struct io_wq *wq;
+};
+
+struct io_worker___before {
+	struct io_wqe *wqe;
 };
 
 struct io_kiocb___work {
@@ -111,25 +124,52 @@ static __always_inline __u64 aio_key(__u64 context, __u64 address)
 	return address + context * 0x9e3779b97f4a7c15ull;
 }
 
-static __always_inline __u64 uring_worked_on(struct task_struct *task)
+/* What a worker of io_uring is to that, NULL: this kernel does not tell. */
+static __always_inline struct io_worker *uring_worker(struct task_struct *task)
 {
 	struct task_struct___worker *modern = (void *)task;
 	struct task_struct___worker_before *before = (void *)task;
-	struct io_wq_work *work;
-	struct io_worker *worker;
 
 	if (!bpf_core_field_exists(struct io_worker, cur_work))
-		return 0;
+		return NULL;
 	if (bpf_core_field_exists(modern->worker_private))
-		worker = PEEK(modern, worker_private);
-	else if (bpf_core_field_exists(before->pf_io_worker))
-		worker = PEEK(before, pf_io_worker);
-	else
-		return 0;
-	work = PEEK(worker, cur_work);
+		return PEEK(modern, worker_private);
+	if (bpf_core_field_exists(before->pf_io_worker))
+		return PEEK(before, pf_io_worker);
+	return NULL;
+}
+
+static __always_inline __u64 uring_worked_on(struct task_struct *task)
+{
+	struct io_worker *worker = uring_worker(task);
+	struct io_wq_work *work = worker ? PEEK(worker, cur_work) : NULL;
+
 	if (!work)
 		return 0;
 	return (__u64)work - bpf_core_field_offset(struct io_kiocb___work, work);
+}
+
+/* The thread whose rings a worker of io_uring works for, 0: it is not known. */
+static __always_inline __u32 uring_owner(struct task_struct *task)
+{
+	struct io_worker *worker = uring_worker(task);
+	struct io_worker___before *before = (void *)worker;
+	struct io_wq *queue = NULL;
+	struct task_struct *owner;
+	struct io_wqe *node;
+
+	if (!worker || !bpf_core_field_exists(queue->task))
+		return 0;
+	if (bpf_core_field_exists(worker->wq)) {
+		queue = PEEK(worker, wq);
+	} else if (bpf_core_field_exists(before->wqe)) {
+		node = PEEK(before, wqe);
+		queue = PEEK(node, wq);
+	}
+	if (!queue)
+		return 0;
+	owner = PEEK(queue, task);
+	return PEEK(owner, pid);
 }
 
 static __always_inline bool request_reads(__u32 opcode)

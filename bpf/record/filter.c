@@ -116,6 +116,14 @@ int filter_add_thread(struct iostrata *skeleton, struct thread *threads, pid_t t
 	return -ENOSPC;
 }
 
+/* Whether it is io_uring's own, in which the kernel works for the process. */
+static bool works_for_process(pid_t tid)
+{
+	unsigned int flags;
+
+	return task_state(tid, &flags) && flags & PF_IO_WORKER;
+}
+
 /* All threads of a process, and of its descendants down to a depth. */
 int filter_add_process(struct iostrata *skeleton, struct thread *threads, pid_t pid,
 		       unsigned int kind, unsigned int depth)
@@ -135,7 +143,8 @@ int filter_add_process(struct iostrata *skeleton, struct thread *threads, pid_t 
 
 		if (tid <= 0)
 			continue;
-		if (filter_add_thread(skeleton, threads, tid, pid, kind))
+		if (filter_add_thread(skeleton, threads, tid, pid,
+				      works_for_process(tid) ? THREAD_WORKER : kind))
 			warn("too many threads: thread %d is not recorded", tid);
 		snprintf(children, sizeof(children), "/proc/%d/task/%d/children", pid, tid);
 		list = depth ? fopen(children, "re") : NULL;

@@ -27,7 +27,6 @@
 
 /* From linux/sched.h. */
 #define PF_EXITING 0x4
-#define PF_IO_WORKER 0x10
 #define PF_KTHREAD 0x200000
 
 struct entered {
@@ -88,6 +87,18 @@ static bool is_in_call(pid_t tid, struct entered *call)
 	return call->number && (call->stack >> 32 || place >> 32);
 }
 
+char task_state(pid_t tid, unsigned int *flags)
+{
+	char text[512], *behind;
+
+	if (!look(tid, "stat", text, sizeof(text)))
+		return 0;
+	behind = strrchr(text, ')');
+	if (!behind || sscanf(behind, ") %*c %*d %*d %*d %*d %*d %u", flags) != 1)
+		return 0;
+	return behind[2];
+}
+
 /* Whether it waits for something else on its way into, or out of, the call. */
 static bool is_held(pid_t tid)
 {
@@ -95,15 +106,12 @@ static bool is_held(pid_t tid)
 		"do_signal_stop", "ptrace_",    "get_signal", "do_freezer_trap", "__refrigerator",
 		"pipe_write",     "anon_pipe_", "fifo_open",  "seccomp_",        "__seccomp",
 	};
-	char text[512], *state;
 	unsigned int flags;
+	char text[512], state = task_state(tid, &flags);
 
-	if (!look(tid, "stat", text, sizeof(text)))
+	if (!state || strchr("TtZX", state))
 		return true;
-	state = strrchr(text, ')');
-	if (!state || sscanf(state, ") %*c %*d %*d %*d %*d %*d %u", &flags) != 1)
-		return true;
-	if (strchr("TtZX", state[2]) || flags & (PF_EXITING | PF_IO_WORKER | PF_KTHREAD))
+	if (flags & (PF_EXITING | PF_IO_WORKER | PF_KTHREAD))
 		return true;
 	look(tid, "wchan", text, sizeof(text));
 	for (unsigned int i = 0; i < sizeof(places) / sizeof(*places); i++) {

@@ -120,6 +120,10 @@ struct probes;
 /* osd.c: which OSD of Ceph a process is; -1: not known */
 int osd_number(pid_t pid);
 
+/* hung.c: the letter of a thread's state in /proc, and its flags; 0: it is gone. */
+#define PF_IO_WORKER 0x10 /* from linux/sched.h */
+char task_state(pid_t tid, unsigned int *flags);
+
 /* filter.c */
 int filter_fill(struct filter *filter, const struct options *options);
 /* A table of BPF's has no room for something. */
