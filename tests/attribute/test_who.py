@@ -20,7 +20,7 @@ def part_of(process: str, share: float = 0.6) -> Part:
     [("neighbour", True), ("writer", False), ("jbd2/vda1-8", False), ("idle", False)],
 )
 def test_who_else_is_named(process: str, named: bool) -> None:
-    """A journal's thread does what writers wait for, and may do it for the one that is looked at."""
+    """A journal's thread does what writers wait for, maybe for the one that is looked at."""
     part = part_of(process)
     assert leader([part], OWN, 1.0) == (part if named else None)
 

@@ -340,7 +340,9 @@ def _asked_by(waited: Waited) -> tuple[Ints, Ints]:
     requests, bios, root, carried = waited.requests, waited.bios, waited.root, waited.carried
     bio = np.full(len(requests.key), -1)
     bio[carried.request[::-1]] = root[carried.bio[::-1]]
-    data = ~requests.flush & (at(bios.meta.astype(np.int64), bio) == 0) & (at(waited.commit, bio) < 0)
+    data = (
+        ~requests.flush & (at(bios.meta.astype(np.int64), bio) == 0) & (at(waited.commit, bio) < 0)
+    )
     flushes, asked = np.flatnonzero(requests.flush), np.flatnonzero(bios.wants_flush)
     last = AsOf(bios.device_key[asked], bios.queue_ns[asked]).at_or_before(
         requests.device_key[flushes], requests.issue_ns[flushes]
