@@ -327,6 +327,37 @@ def test_a_flush_of_a_thin_volume_is_followed_through_its_pool() -> None:
     assert breakdown.quality.ties == {"key": 3}
 
 
+def test_flushes_that_a_worker_hands_on_in_one_go_are_of_who_asked_in_turn() -> None:
+    """dm-cache: after one commit, for each of them one to each of two disks; the last to end there
+    is not the last for both."""
+    world, other = World(), device(8, 16)
+    world.builder.block(THIN, "dm-2", lower_keys=(SDA, other))
+    world.builder.block(SDA, "sda").block(other, "sdb")
+    cache = Block(world, THIN)
+    empty = {"sector": 0, "size": 0, "flags": FLUSH}
+    for number in range(2):
+        cache.queue(2_000 + 100 * number, 100 + number, 0xB0 + number, **empty)
+    flushes = {
+        SDA: ((12_000, 42_000), (42_500, 62_500)),
+        other: ((12_000, 24_000), (24_500, 34_500)),
+    }
+    for number, begin in enumerate((10_000, 13_000)):
+        for place, (disk, runs) in enumerate(flushes.items()):
+            bio, below = 0xC0 + 2 * number + place, Block(world, disk)
+            below.take_from(THIN, begin + 200 * place, KWORKER, bio, old_sector=0, **empty)
+            below.queue(begin + 200 * place + 50, KWORKER, bio, kernel=1, **empty)
+            below.flush(*runs[number], bio + 0x100, bio, asked=bio + 0x200)
+        end = flushes[SDA][number][1] + 500
+        cache.complete(end, 0xB0 + number, size=0, flags=FLUSH)
+        one_write(world, THIN, end + 500, tid=100 + number)
+    found = accounts(told(world))
+    stacked = {"block.stacked": 8_050 + 500, "block.Q2D": 1_950, "device.flush": 30_000}
+    assert found[100] == [{"syscall": 1_000, "wakeup.interrupt": 500} | stacked]
+    # Until its own begins, it is in the device's as well that runs for the first one.
+    stacked = {"block.stacked": 10_950 + 500, "block.Q2D": 500, "device.flush": 28_950 + 20_000}
+    assert found[101] == [{"syscall": 1_100, "wakeup.interrupt": 500} | stacked]
+
+
 @pytest.mark.parametrize("keyed", [True, False], ids=["by-key", "by-time"])
 def test_an_array_below_encryption_is_no_device(keyed: bool) -> None:
     """dm-crypt on md: a worker queues what it encrypted; md passes it on as it is."""

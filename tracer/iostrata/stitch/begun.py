@@ -10,7 +10,18 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, ascend, at, distinct, joined, one_of, order_of, pair_key
+from iostrata.columns import (
+    NEVER,
+    AsOf,
+    Ints,
+    ascend,
+    at,
+    distinct,
+    joined,
+    one_of,
+    order_of,
+    pair_key,
+)
 from iostrata.stitch.arrays import arrays_of
 from iostrata.stitch.requests import OP_FLUSH, OPERATION_MASK
 from iostrata.stitch.window import Columns, Window
@@ -62,6 +73,13 @@ class Begun:
         wants: NDArray[np.bool_] = asked | ((self.flags & OPERATION_MASK) == OP_FLUSH)
         return wants
 
+    @property
+    def begins_with_flush(self) -> NDArray[np.bool_]:
+        """Which ask for one before all else: for that a stacked device makes empty clones."""
+        before = (self.flags & PREFLUSH) != 0
+        begins: NDArray[np.bool_] = before | ((self.flags & OPERATION_MASK) == OP_FLUSH)
+        return begins
+
 
 class Ends:
     """When bios were last heard of: by their request's completion, or their own.
@@ -87,6 +105,12 @@ class Ends:
     def at_or_before(self, key: Ints, time_ns: Ints) -> Ints:
         last, time = self._known
         return at(time, last.at_or_before(key, time_ns))
+
+    def after(self, key: Ints, time_ns: Ints) -> Ints:
+        """The first time from one on; NEVER: none is known."""
+        following, time = self._known
+        found = at(time, following.at_or_after(key, time_ns))
+        return np.where(found < 0, NEVER, found)
 
 
 def _given_back(window: Window, completed: Columns) -> NDArray[np.bool_]:
@@ -216,7 +240,7 @@ def _at_place(begun: Begun, ends: Ends, clones: Ints) -> Ints:
     """The bio on the device above that holds the sector which a clone was made for.
 
     An empty flush has no place: it is for the last bio of the same thread that asked for
-    one, or else of any thread.
+    one, or else for those of any thread, in turn.
     """
     time, device = begun.time_ns[clones], begun.old_device_key[clones]
     sector, empty = begun.old_sector[clones], begun.size_bytes[clones] == 0
@@ -227,15 +251,39 @@ def _at_place(begun: Begun, ends: Ends, clones: Ints) -> Ints:
     inside = np.flatnonzero((found < 0) & ~empty & (sector >= 0))
     if len(inside):
         found[inside] = _holding(begun, ends, device[inside], sector[inside], time[inside])
-    asked = np.flatnonzero(begun.wants_flush)
-    for keys, wanted in (
-        (pair_key(begun.device_key, begun.tid), pair_key(device, begun.tid[clones])),
-        (begun.device_key, device),
-    ):
-        last = AsOf(keys[asked], begun.time_ns[asked])
-        flush = at(asked, last.at_or_before(wanted, time - 1))
-        flush = np.where(empty & alive(begun, ends, flush, time), flush, -1)
-        found = np.where(found >= 0, found, flush)
+    asked = np.flatnonzero(begun.begins_with_flush)
+    by_thread = pair_key(begun.device_key, begun.tid)[asked]
+    last = AsOf(by_thread, begun.time_ns[asked])
+    flush = at(asked, last.at_or_before(pair_key(device, begun.tid[clones]), time - 1))
+    found = np.where(empty & alive(begun, ends, flush, time), flush, found)
+    left = np.flatnonzero(empty & (found < 0))
+    found[left] = _flushes_in_turn(begun, ends, clones[left], asked)
+    return found
+
+
+def _flushes_in_turn(begun: Begun, ends: Ends, clones: Ints, asked: Ints) -> Ints:
+    """For which of those that ``asked`` for a flush a worker hands on empty ones: it takes up in
+    turn what it was given, and each has one on each device below; one more is for the last."""
+    found = np.full(len(clones), -1)
+    begin, end = begun.time_ns, np.full(len(begun), NEVER)
+    for rows in (clones, asked):
+        end[rows] = ends.after(begun.key[rows], begin[rows])
+    place = pair_key(begun.old_device_key[clones], begun.device_key[clones])
+    for one in distinct(place):
+        mine = np.flatnonzero(place == one)
+        upper = asked[begun.device_key[asked] == begun.old_device_key[clones[mine[0]]]]
+        given = np.searchsorted(begin[upper], begin[clones[mine]]).tolist()
+        waiting: list[int] = []
+        last, until = -1, 0
+        for row, clone, count in zip(mine.tolist(), clones[mine].tolist(), given, strict=True):
+            waiting += upper[until:count].tolist()
+            until = count
+            waiting = [flush for flush in waiting if end[flush] > begin[clone]]
+            fit = next((flush for flush in waiting if end[flush] >= end[clone]), last)
+            if fit >= 0 and end[fit] >= end[clone]:
+                found[row] = last = fit
+            if fit in waiting:
+                waiting.remove(fit)
     return found
 
 
