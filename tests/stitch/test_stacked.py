@@ -9,11 +9,23 @@ import pytest
 from iostrata.stitch import handing
 from iostrata.stitch.spans import Spans
 from iostrata.trace.layout import THREAD_HELPER, WAKE_THREAD
-from tests.stitch.test_below import CRYPT, DATA, FLUSH, KWORKER, LOOP, SDA, Block, one_write, told
+from tests.stitch.test_below import (
+    CRYPT,
+    DATA,
+    FLUSH,
+    KWORKER,
+    LOOP,
+    MD,
+    SDA,
+    Block,
+    one_write,
+    told,
+)
 from tests.stitch.test_serving import KSOFTIRQD, REST, awakes, buffered, on_loop, preempted, work
+from tests.stitch.test_stacks import ICLOG, LSN
 from tests.stitch.test_truth import accounts
 from tests.stitch.test_wakers import IDLE, UNINTERRUPTIBLE, resume
-from tests.synthetic import World, Writer
+from tests.synthetic import FUA, META, World, Writer, device
 
 OTHER = 101
 
@@ -344,3 +356,36 @@ def test_the_same_span_is_kept_once() -> None:
     spans = Spans(numbers, np.array([5, 5, 5, 6], np.int16), numbers, numbers + 9, numbers * 0)
     once = spans.once()
     assert (once.owner.tolist(), once.rank.tolist()) == ([3, 1, 3], [5, 5, 6])
+
+
+def test_an_array_has_its_disks_flushed_for_all_who_wait_for_one_log_write() -> None:
+    """XFS on md: who writes the log asks for a flush of each disk itself, which names no bio."""
+    world, other = World(), device(8, 16)
+    world.builder.block(MD, "md0", lower_keys=(SDA, other))
+    world.builder.block(SDA, "sda").block(other, "sdb")
+    array, disk, second = (Block(world, dev) for dev in (MD, SDA, other))
+    writers = [Writer(world, 100 + number, MD, 1_000) for number in range(2)]
+    for writer in writers:
+        writer.enter()
+        world.emit("xfs_file_fsync", 1_100, writer.tid, inode=12, dev=MD)
+    log = {"iclog_key": ICLOG, "lsn": LSN, "dev": MD}
+    world.emit("xlog_iclog_sync", 2_000, 100, bio_key=0xB0, **log)
+    array.queue(2_000, 100, 0xB0, sector=999, size=4096, flags=FLUSH | FUA | META)
+    for number, (below, end) in enumerate(((disk, 12_500), (second, 42_500))):
+        below.queue(2_100 + number, 100, 0xC0 + number, sector=0, size=0, flags=FLUSH)
+        below.flush(2_500, end, 0xD0 + number, 0xC0 + number, asked=0xE0 + number)
+    disk.take_from(MD, 2_300, 100, 0xB1, old_sector=999, sector=1_999, size=4096)
+    disk.queue(2_350, 100, 0xB1, sector=1_999, size=4096)
+    disk.request(12_600, 22_600, 0xD2, 0xB1, sector=1_999, size=4096)
+    array.complete(42_600, 0xB0, size=4096)
+    world.emit("xlog_iclog_sync_done", 43_000, 555, **log)
+    for writer in writers:
+        world.emit("xlog_iclog_wait_on", 2_400, writer.tid, **log)
+        resume(world, writer.tid, 2_400, 44_000, 44_000, 555)
+        writer.now = 45_000
+        writer.leave("fsync")
+    found = accounts(told(world))
+    for tid in (100, 101):
+        assert found[tid][0]["device.journal"] == 10_000
+        assert found[tid][0]["device.flush"] == 42_500 - 2_500 - 10_000
+        assert found[tid][0]["block.stacked"] <= 200

@@ -167,7 +167,7 @@ class Stack:
         arrays: Mapping[int, Array],
     ) -> None:
         """Bios that are for a request of a loop device, or that nothing but time ties."""
-        bios = self.bios
+        bios = replace(self.bios, parent=_with_flushes(self.bios, lower_of))
         above = np.where(bios.above >= 0, bios.above, workers.request_of(bios.tid, bios.begin_ns))
         above[above >= 0] = np.where(
             requests.device_key[above[above >= 0]] != bios.device_key[above >= 0],
@@ -257,6 +257,26 @@ def on_stacked(
 def seen_from_above(ranks: Ranks) -> Ranks:
     """Ranks of what is below a stacked device, as whoever waits for that device has them."""
     return LOWER[ranks]
+
+
+def _with_flushes(bios: Bios, lower_of: Mapping[int, Ints]) -> Ints:
+    """``parent``, where whoever asks an array for a flush queues those of its disks itself, without
+    a word for what (md since Linux b75197e86e6d, in v6.12)."""
+    parent = bios.parent
+    empty = (parent < 0) & (bios.above < 0) & bios.wants_flush & (bios.size_bytes == 0)
+    for device, devices in lower_of.items():
+        rows = np.flatnonzero(empty & one_of(bios.device_key, devices))
+        asked = np.flatnonzero(bios.wants_flush & (bios.device_key == device))
+        last = AsOf(bios.tid[asked], bios.queue_ns[asked]).at_or_before(
+            bios.tid[rows], bios.queue_ns[rows]
+        )
+        above = at(asked, last)
+        holds = (above >= 0) & (at(bios.life_end_ns, above) >= bios.life_end_ns[rows])
+        holds &= bios.life_end_ns[rows] >= 0
+        if holds.any():
+            parent = parent.copy() if parent is bios.parent else parent
+            parent[rows[holds]] = above[holds]
+    return parent
 
 
 def _without_key(
