@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stage stitch: bios on stacked devices in, whose everything below them is out.
 
-Four things tie what goes on below to the bio above. A clone says the place that it was
+Five things tie what goes on below to the bio above. A clone says the place that it was
 made for (device mapper, md; in ``Bios.parent``). A loop device's worker writes the file
 below for one request after the other: its direct I/O bears the request's key
 (``Bios.above``), and a sync of the file is for the flush that it runs in, of which a disk
 has one at a time. What md reads and writes for a parity has the place of the stripe's data
-below. For what remains there is only time: a bio of a kernel thread that lived within one
-above is for the first to end of those.
+below. What device mapper does there for itself is for all that it keeps waiting meanwhile
+(``Upkeep``). For what remains there is only time: a bio of a kernel thread that lived within
+one above is for the first to end of those.
 
 A request on a loop device is an *activity* like a journal commit: what belongs to it is
 its own first, and becomes that of whoever waits for the request.
@@ -24,11 +25,14 @@ from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Containing, Ints, at, distinct, joined, one_of, order_of
 from iostrata.layers import RANK
-from iostrata.stitch.bios import Bios, Carried, lowered
+from iostrata.stitch.bios import Bios, Carried, lowered, roots
 from iostrata.stitch.blockio import flushes_awaited, is_bare, kinds_of
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.spans import Edges, Ranks
 from iostrata.stitch.syncs import Syncs
+from iostrata.stitch.upkeep import NOBODY, NOTHING, upkeep_of
+from iostrata.stitch.wakeup import Sleeps
+from iostrata.stitch.window import Window
 from iostrata.trace import BlockDevice, Facts
 
 SEARCH: Final = 64
@@ -56,10 +60,20 @@ def stacking(facts: Facts, device_key: Ints) -> tuple[Ints, dict[int, Ints]]:
     blocks = [block for block in facts.blocks.values() if block.lower_keys]
     seen = set(distinct(device_key).tolist()) if blocks else set()
     for block in blocks:
-        below = {facts.disk_of(key) for key in block.lower_keys} & seen
-        if below and block.device_key in seen:
+        if block.device_key in seen and (below := _seen_below(facts, block, seen)):
             lower_of[block.device_key] = np.array(sorted(below))
     return np.array(sorted(lower_of), np.int64), lower_of
+
+
+def _seen_below(facts: Facts, block: BlockDevice, seen: set[int]) -> set[int]:
+    """A device's next ones below: what passed nothing on may have others below it at work."""
+    found, left, passed = set[int](), [block], {block.device_key}
+    while left:
+        below = {facts.disk_of(key) for key in left.pop().lower_keys} - passed
+        passed |= below
+        found |= below & seen
+        left += [facts.blocks[key] for key in below - seen if key in facts.blocks]
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,8 +141,9 @@ def _is_backing(block: BlockDevice, syncs: Syncs, rows: Ints) -> NDArray[np.bool
 class Stack:
     """Bios with what they are below of.
 
-    ``owned``: bios that belong to a piece or to a commit by their thread or key.
-    ``by_time``: how many bios nothing but time ties to the one above.
+    ``owned``: bios that belong to a piece or to a commit by their thread or key. ``upkeep``: what
+    stacked devices did for themselves, and ``hands``: who kept what waiting with it. ``by_time``:
+    how many bios nothing but time ties to the one above.
     """
 
     def __init__(
@@ -137,12 +152,13 @@ class Stack:
         requests: Requests,
         workers: Workers,
         owned: NDArray[np.bool_],
-        facts: Facts,
+        sleeps: Sleeps,
+        window: Window,
     ) -> None:
-        self.stacked, lower_of = stacking(facts, bios.device_key)
-        self.bios, self.by_time = bios, 0
+        self.stacked, lower_of = stacking(window.trace.facts, bios.device_key)
+        self.bios, self.by_time, self.upkeep, self.hands = bios, 0, NOTHING, NOBODY
         if lower_of or len(workers.tid) or (bios.above >= 0).any():
-            self._tie(requests, workers, owned, lower_of)
+            self._tie(requests, workers, owned, lower_of, sleeps, window)
         parent, above, device = self.bios.parent, self.bios.above, bios.device_key
         child = np.flatnonzero(parent >= 0)
         handed = child[device[child] != device[parent[child]]]
@@ -156,8 +172,11 @@ class Stack:
         workers: Workers,
         owned: NDArray[np.bool_],
         lower_of: Mapping[int, Ints],
+        sleeps: Sleeps,
+        window: Window,
     ) -> None:
-        """Bios that are for a request of a loop device, or that nothing but time ties."""
+        """Bios that are for a request of a loop device, the device's own, or that nothing but time
+        ties."""
         bios = self.bios
         above = np.where(bios.above >= 0, bios.above, workers.request_of(bios.tid, bios.begin_ns))
         above[above >= 0] = np.where(
@@ -168,11 +187,14 @@ class Stack:
         loose = (bios.parent < 0) & (above < 0) & ~owned & bios.kernel_thread
         some = np.flatnonzero(loose)
         loose[some] = ~workers.works_for_another(bios.tid[some], bios.begin_ns[some])
+        self.upkeep, self.hands = upkeep_of(bios, loose, lower_of, sleeps, window)
+        loose[self.upkeep.bio] = False
         parent, above, tied = _by_time(bios, requests, loose, above, lower_of)
         self.by_time = int(np.count_nonzero(tied[bios.root]))
-        self.bios = replace(
-            bios, parent=parent, above=above, lowered=lowered(parent, above, bios.device_key)
-        )
+        lower = lowered(parent, above, bios.device_key)
+        if len(self.upkeep.bio):
+            lower |= one_of(roots(parent), self.upkeep.bio)
+        self.bios = replace(bios, parent=parent, above=above, lowered=lower)
 
     def edges(
         self,
