@@ -46,7 +46,7 @@ static __always_inline bool bio_watched(__u32 dev)
 static __always_inline int bio_queued(struct bio *bio)
 {
 	__u32 dev = bio_dev_at_once(bio);
-	bool for_call = read_note(bio);
+	bool for_call = read_note(bio) || read_note_own(bio, dev);
 	struct thread *thread;
 
 	if (!for_call && !is_recorded(bio->bi_opf, bio))

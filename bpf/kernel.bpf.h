@@ -429,4 +429,10 @@ static __always_inline bool current_is_kernel_thread(void)
 	return CURRENT(struct task_struct, flags) & PF_KTHREAD;
 }
 
+/* Whether it is a worker of the kernel's pools. */
+static __always_inline bool current_is_pooled(void)
+{
+	return CURRENT(struct task_struct, flags) & PF_WQ_WORKER;
+}
+
 #endif

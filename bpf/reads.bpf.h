@@ -7,7 +7,7 @@
 #ifndef IOSTRATA_READS_BPF_H
 #define IOSTRATA_READS_BPF_H
 
-#include "thread.bpf.h"
+#include "watch.bpf.h"
 
 /* A read of a file's data, of which no write consists: it only may be ahead of one. */
 static __always_inline bool is_data_read(__u32 flags)
@@ -61,6 +61,18 @@ static __always_inline bool read_note(struct bio *bio)
 		return false;
 	thread = thread_of(current_tid());
 	if (!thread || !reads_for_call(thread))
+		return false;
+	read_keep(bio);
+	return true;
+}
+
+/* The same, of what a worker reads from a disk below another one for that itself: device mapper has
+ * what it knows of its blocks there, and copies them. */
+static __always_inline bool read_note_own(struct bio *bio, __u32 dev)
+{
+	if (!is_data_read(bio->bi_opf) || !current_is_pooled())
+		return false;
+	if (!(watch_of(dev) & WATCH_BELOW))
 		return false;
 	read_keep(bio);
 	return true;

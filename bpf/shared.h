@@ -216,6 +216,7 @@ enum watch_bits {
 	WATCH_ALLOWED = 4, /* --device names it */
 	WATCH_CUT = 8,     /* there was no room for all that lies below it */
 	WATCH_OTHER = 16,  /* it lies on none that --device names */
+	WATCH_BELOW = 32,  /* another disk lies on it */
 };
 
 struct watch {

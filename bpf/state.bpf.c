@@ -204,7 +204,7 @@ int thread_help(__u32 serves)
 		thread = thread_add(tid, ids >> 32, THREAD_HELPER);
 		woken_tell(tid);
 		if (thread)
-			thread->pooled = !!(CURRENT(struct task_struct, flags) & PF_WQ_WORKER);
+			thread->pooled = current_is_pooled();
 	}
 	if (!thread)
 		return 0;

@@ -356,7 +356,7 @@ static unsigned int below(const struct blocks *blocks, unsigned int dev, struct 
 			list[count] = (struct follow){ lower, WATCH_FS };
 		count++;
 		if (disk && count < room)
-			list[count] = (struct follow){ disk, WATCH_DISK };
+			list[count] = (struct follow){ disk, WATCH_DISK | WATCH_BELOW };
 		count += disk != 0;
 		count = below(blocks, lower, list, count, room, depth - 1);
 	}

@@ -73,7 +73,7 @@ SLOW_ONES = "of what the slow ones take longer"
         # What that does below for itself is tied to no write.
         (made({"block.stacked": 60, DATA: 40}),
          ["60% of the time is in the OS: not the device (40%), unless it read or copied something "
-          "there for itself, which is not followed."]),
+          "there for itself that is not followed."]),
         # Nothing is said of a device that was not seen, or may not have been.
         (made({"unfollowed": 80, DATA: 20}), ["80% of the time is not followed."]),
         (made({"rpc.call": 10, RUN: 90}), ["90% of the time is waiting for a CPU."]),

@@ -90,8 +90,8 @@ BLOCK: Final = Declaration(
             "in a stacked device (loop, dm) above the lowest one",
             ("block_bio_queue", "block_bio_remap", "block_bio_complete"),
             "the work of device mapper, md or loop: a worker of its own, encryption, mirrors, a "
-            "file under it; and what it reads or copies on its disks for itself (a snapshot before "
-            "it lets others write), but for what md reads for a parity.",
+            "file under it; and what it reads or copies on its disks for itself, where nothing "
+            "says for whom (a snapshot that is not a thin volume's, before it lets others write).",
             "#a1887f",
             "queue",
             contended=True,

@@ -96,7 +96,7 @@ def _mean(table: Table, summary: Summary) -> str:
         device = [one.figures.share for one in table.segments if one.segment == DEVICE]
         text += f": not the device ({_percent(sum(device))})" if device else ""
         if device and first.most.layer.row in UNTIED:
-            text += ", unless it read or copied something there for itself, which is not followed"
+            text += ", unless it read or copied something there for itself that is not followed"
     return f"{text}."
 
 

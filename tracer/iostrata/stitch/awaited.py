@@ -7,23 +7,39 @@ a buffer of the log, the thread that let the sleeper go, or the request that had
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at, joined, one_of, overlapping, pair_key
+from iostrata.columns import (
+    AsOf,
+    Ints,
+    at,
+    changes,
+    joined,
+    one_of,
+    order_of,
+    overlapping,
+    pair_key,
+    ranges,
+)
+from iostrata.stitch.bios import Bios
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.spans import Edges
 from iostrata.stitch.stacked import Workers
 from iostrata.stitch.syncs import Syncs
+from iostrata.stitch.upkeep import Upkeep
 from iostrata.stitch.wakers import Explained, Tied
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window
 
 MOST: Final = 16
 """So many commits at each end of a wait are waited for: those between are others'."""
+
+SIDES: Final[tuple[Literal["left"], Literal["right"]]] = "left", "right"
 
 
 def numbered(rows: Ints, first: int) -> Ints:
@@ -158,3 +174,46 @@ def _by_completion(explained: Explained, commit_of_bio: Ints) -> Edges:
 def edges_of(tied: Tied, activity: Ints) -> Edges:
     rows = np.flatnonzero(activity >= 0)
     return Edges(activity[rows], tied.owner[rows], tied.begin_ns[rows], tied.end_ns[rows])
+
+
+def with_upkeep(tied: Tied, upkeep: Upkeep, bios: Bios, owners: Iterable[Ints]) -> Tied:
+    """And what stacked devices did for themselves while they kept waiting what is somebody's, or
+    what they waited for. ``owners``: by number, of each bio."""
+    if not len(upkeep.bio):
+        return tied
+    root, parts = bios.root, [tied]
+    for owner in owners:
+        of = owner[upkeep.above]
+        parts.append(
+            Tied(of, upkeep.bio, upkeep.begin_ns, upkeep.end_ns).rows(np.flatnonzero(of >= 0))
+        )
+    # By the whole bios, as those are that were waited for.
+    above = root[upkeep.above]
+    order = order_of(above)
+    first, last = (np.searchsorted(above[order], tied.row, side=side) for side in SIDES)
+    one = np.repeat(np.arange(len(tied.row)), last - first)
+    kept = upkeep.rows(order[np.repeat(first, last - first) + ranges(last - first)])
+    parts.append(
+        Tied(
+            tied.owner[one],
+            kept.bio,
+            np.maximum(tied.begin_ns[one], kept.begin_ns),
+            np.minimum(tied.end_ns[one], kept.end_ns),
+        )
+    )
+    return Tied(**joined([parts[0], _once(Tied(**joined(parts[1:])))]))
+
+
+def _once(tied: Tied) -> Tied:
+    """Of an owner and what it waited for one row, since when it did first, until when last."""
+    order = order_of(tied.owner, tied.row)
+    tied = tied.rows(order)
+    first = np.flatnonzero(changes(tied.owner) | changes(tied.row))
+    if not len(first):
+        return tied
+    return Tied(
+        tied.owner[first],
+        tied.row[first],
+        np.minimum.reduceat(tied.begin_ns, first),
+        np.maximum.reduceat(tied.end_ns, first),
+    )

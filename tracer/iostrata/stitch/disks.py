@@ -11,8 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Containing, Ints, at
-from iostrata.stitch.arrays import arrays_of
+from iostrata.columns import AsOf, Containing, Ints, at, one_of
 from iostrata.stitch.awaited import numbered
 from iostrata.stitch.bios import Bios, Carried, bios_of
 from iostrata.stitch.blockio import Awaited, flushes_awaited, spans_of_bios
@@ -26,6 +25,7 @@ from iostrata.stitch.requests import Requests
 from iostrata.stitch.serving import Service
 from iostrata.stitch.spans import SpanList
 from iostrata.stitch.stacked import TIED_BY, Stack, Workers, workers_of
+from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Columns, Window
 
 
@@ -94,13 +94,21 @@ class Disks:
 
     def ties(self) -> Counter[str]:
         """How the bios that are for anybody were found to be."""
-        tied = (self.piece >= 0) | (self.activity >= 0)
+        tied = owned = (self.piece >= 0) | (self.activity >= 0)
+        upkeep = self.stack.upkeep
+        if len(upkeep.bio):
+            tied = owned | one_of(self.bios.root, upkeep.bio[owned[upkeep.above]])
         counts = np.bincount(self.stack.tied_by[tied], minlength=len(TIED_BY))
         return Counter(dict(zip(TIED_BY, counts.tolist(), strict=True)))
 
 
 def disks_of(
-    window: Window, owners: Owners, pools: Pools, requests: Requests, completed: Columns
+    window: Window,
+    owners: Owners,
+    pools: Pools,
+    sleeps: Sleeps,
+    requests: Requests,
+    completed: Columns,
 ) -> Disks:
     """``completed``: all completions."""
     bios, carried = bios_of(window, requests, completed)
@@ -110,8 +118,7 @@ def disks_of(
     piece = bios.of_root(np.where(bios.read & ~own_reads(window, asker), -1, asker))
     commit = bios.of_root(_commits(window, bios, asking))
     keyed = (piece >= 0) | (commit >= 0)
-    trace = window.trace
-    stack = Stack(bios, requests, workers, keyed, trace.facts, arrays_of(trace))
+    stack = Stack(bios, requests, workers, keyed, sleeps, window)
     bios = stack.bios
     asker, piece, commit = _of_roots(bios, (asker, piece, commit))
     journal = commit >= 0

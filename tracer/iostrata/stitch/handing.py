@@ -17,6 +17,7 @@ from iostrata.stitch.blockio import MOST
 from iostrata.stitch.kinds import Kinds
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.serving import LoopWork, Service
+from iostrata.stitch.upkeep import Hands
 from iostrata.stitch.wakeup import Sleeps, at_rest, by_interrupt
 
 TAKEN_OVER_NS: Final = 10_000_000
@@ -30,6 +31,14 @@ def handers(bios: Bios, sleeps: Sleeps, kinds: Kinds, owner: Ints) -> Service:
     above = bios.parent[bio]
     last = Service(owner[bio], bios.tid[bio], bios.begin_ns[above], bios.begin_ns[bio])
     return let_go(last, bios.tid[above], np.zeros(len(bio), np.int64), sleeps, kinds)
+
+
+def keepers(hands: Hands, owner: Ints) -> Service:
+    """Who kept bios waiting in stacked devices, as far as it did that for what it did there for
+    itself. ``owner``: of each bio."""
+    of, since = owner[hands.above], np.maximum(hands.since_ns, hands.begin_ns)
+    rows = np.flatnonzero(of >= 0)
+    return Service(of[rows], hands.tid[rows], since[rows], hands.end_ns[rows])
 
 
 def starters(

@@ -14,7 +14,7 @@ from iostrata.layers import RANK
 from iostrata.stitch.awaited import edges_of_commits
 from iostrata.stitch.bios import DEPTH
 from iostrata.stitch.completing import Completing
-from iostrata.stitch.handing import handers, starters
+from iostrata.stitch.handing import handers, keepers, starters
 from iostrata.stitch.journal import phases
 from iostrata.stitch.kinds import Kinds
 from iostrata.stitch.osd import edges_of_batches
@@ -100,6 +100,7 @@ class Inside:
             starters(asleep.work, requests, asleep.needed_ns, sleeps, kinds).numbered(first),
             ends.service().numbered(first),
             handers(bios, sleeps, kinds, disks.activity),
+            keepers(disks.stack.hands, disks.activity),
             log_writers(scene.window.commits).numbered(disks.first_commit),
         ):
             found.extend(short_of_cpu(short, sleeps, number))

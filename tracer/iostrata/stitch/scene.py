@@ -72,7 +72,7 @@ def scene_of(window: Window) -> tuple[Scene, Columns]:
     pools = Pools(window, sleeps)
     window = replace(window, commits=begun(window.commits, sleeps))
     requests, completed = requests_of(window)
-    disks = disks_of(window, owners, pools, requests, completed)
+    disks = disks_of(window, owners, pools, sleeps, requests, completed)
     remote = remote_of(window, owners)
     sleep = len(requests.key) + len(remote.calls)
     commit = sleep + len(sleeps)

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stage stitch: bios on stacked devices in, whose everything below them is out.
 
-Four things tie what goes on below to the bio above. A clone says the place that it was
+Five things tie what goes on below to the bio above. A clone says the place that it was
 made for (device mapper, md; in ``Bios.parent``). A loop device's worker writes the file
 below for one request after the other: its direct I/O bears the request's key
 (``Bios.above``), and a sync of the file is for the flush that it runs in, of which a disk
 has one at a time. What md does for a stripe has the place there of what is written above
-(``stripes``). For what remains there is only time: a bio of a kernel thread that lived within one
+(``stripes``). What device mapper does there for itself is for all that it keeps waiting meanwhile
+(``Upkeep``). For what remains there is only time: a bio of a kernel thread that lived within one
 above is for the first to end of those.
 
 A request on a loop device is an *activity* like a journal commit: what belongs to it is
@@ -24,14 +25,17 @@ from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Containing, Ints, at, distinct, joined, one_of, order_of
 from iostrata.layers import RANK
-from iostrata.stitch.arrays import NO_ARRAY, Array
-from iostrata.stitch.bios import Bios, Carried, lowered
+from iostrata.stitch.arrays import arrays_of
+from iostrata.stitch.bios import Bios, Carried, lowered, roots
 from iostrata.stitch.blockio import flushes_awaited, is_bare, kinds_of
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.spans import Edges, Ranks
 from iostrata.stitch.stripes import of_stripes
 from iostrata.stitch.syncs import Syncs
-from iostrata.trace import BlockDevice, Facts
+from iostrata.stitch.upkeep import NOBODY, NONE, NOTHING, upkeep_of
+from iostrata.stitch.wakeup import Sleeps
+from iostrata.stitch.window import Window
+from iostrata.trace import BlockDevice, Facts, Trace
 
 SEARCH: Final = 64
 """How many of those above that end next are looked at."""
@@ -63,10 +67,20 @@ def stacking(facts: Facts, device_key: Ints) -> tuple[Ints, dict[int, Ints]]:
     blocks = [block for block in facts.blocks.values() if block.lower_keys]
     seen = set(distinct(device_key).tolist()) if blocks else set()
     for block in blocks:
-        below = {facts.disk_of(key) for key in block.lower_keys} & seen
-        if below and block.device_key in seen:
+        if block.device_key in seen and (below := _seen_below(facts, block, seen)):
             lower_of[block.device_key] = np.array(sorted(below))
     return np.array(sorted(lower_of), np.int64), lower_of
+
+
+def _seen_below(facts: Facts, block: BlockDevice, seen: set[int]) -> set[int]:
+    """A device's next ones below: what passed nothing on may have others below it at work."""
+    found, left, passed = set[int](), [block], {block.device_key}
+    while left:
+        below = {facts.disk_of(key) for key in left.pop().lower_keys} - passed
+        passed |= below
+        found |= below & seen
+        left += [facts.blocks[key] for key in below - seen if key in facts.blocks]
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,8 +148,9 @@ def _is_backing(block: BlockDevice, syncs: Syncs, rows: Ints) -> NDArray[np.bool
 class Stack:
     """Bios with what they are below of.
 
-    ``owned``: bios that belong to a piece or to a commit by their thread or key.
-    ``tied_by``: of each bio, which of TIED_BY. ``arrays``: md's, by device.
+    ``owned``: bios that belong to a piece or to a commit by their thread or key. ``upkeep``: what
+    stacked devices did for themselves, and ``hands``: who kept what waiting with it.
+    ``tied_by``: of each bio, which of TIED_BY.
     """
 
     def __init__(
@@ -144,13 +159,14 @@ class Stack:
         requests: Requests,
         workers: Workers,
         owned: NDArray[np.bool_],
-        facts: Facts,
-        arrays: Mapping[int, Array],
+        sleeps: Sleeps,
+        window: Window,
     ) -> None:
-        self.stacked, lower_of = stacking(facts, bios.device_key)
+        self.stacked, lower_of = stacking(window.trace.facts, bios.device_key)
         self.bios, self.tied_by = bios, np.full(len(bios), KEY)
+        self.upkeep, self.hands = NOTHING, NOBODY
         if lower_of or len(workers.tid) or (bios.above >= 0).any():
-            self._tie(requests, workers, owned, lower_of, arrays)
+            self._tie(requests, workers, owned, lower_of, sleeps, window)
         parent, above, device = self.bios.parent, self.bios.above, bios.device_key
         child = np.flatnonzero(parent >= 0)
         handed = child[device[child] != device[parent[child]]]
@@ -164,9 +180,11 @@ class Stack:
         workers: Workers,
         owned: NDArray[np.bool_],
         lower_of: Mapping[int, Ints],
-        arrays: Mapping[int, Array],
+        sleeps: Sleeps,
+        window: Window,
     ) -> None:
-        """Bios that are for a request of a loop device, or that nothing but time ties."""
+        """Bios that are for a request of a loop device, the device's own, or that nothing but time
+        ties."""
         bios = replace(self.bios, parent=_with_flushes(self.bios, lower_of))
         above = np.where(bios.above >= 0, bios.above, workers.request_of(bios.tid, bios.begin_ns))
         above[above >= 0] = np.where(
@@ -177,11 +195,17 @@ class Stack:
         loose = (bios.parent < 0) & (above < 0) & ~owned & bios.kernel_thread
         some = np.flatnonzero(loose)
         loose[some] = ~workers.works_for_another(bios.tid[some], bios.begin_ns[some])
-        parent, above, tied_by = _without_key(bios, requests, loose, above, lower_of, arrays)
-        self.tied_by = bios.of_root(tied_by)
-        self.bios = replace(
-            bios, parent=parent, above=above, lowered=lowered(parent, above, bios.device_key)
-        )
+        parent, tied_by, settled = _by_stripe(bios, requests, loose, lower_of, window.trace)
+        loose &= ~settled
+        self.upkeep, self.hands = upkeep_of(bios, loose, lower_of, sleeps, window)
+        loose[self.upkeep.bio] = False
+        with_stripes = replace(bios, parent=parent)
+        parent, above, tied = _by_time(with_stripes, requests, loose, above, lower_of)
+        self.tied_by = bios.of_root(np.where(tied, TIME, tied_by))
+        lower = lowered(parent, above, bios.device_key)
+        if len(self.upkeep.bio):
+            lower |= one_of(roots(parent), self.upkeep.bio)
+        self.bios = replace(bios, parent=parent, above=above, lowered=lower)
 
     def edges(
         self,
@@ -279,20 +303,45 @@ def _with_flushes(bios: Bios, lower_of: Mapping[int, Ints]) -> Ints:
     return parent
 
 
-def _without_key(
+def _by_stripe(
+    bios: Bios,
+    requests: Requests,
+    loose: NDArray[np.bool_],
+    lower_of: Mapping[int, Ints],
+    trace: Trace,
+) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+    """Bios that are for a stripe of an array: ``parent`` with them, of each one of TIED_BY, and of
+    which that is all that is to be said."""
+    parent, tied_by = bios.parent.copy(), np.full(len(bios), KEY)
+    settled, bare = np.zeros(len(bios), np.bool_), is_bare(bios, requests)
+    for device, array in arrays_of(trace).items():
+        rows = np.flatnonzero(
+            loose
+            & (tied_by == KEY)
+            & one_of(bios.device_key, lower_of.get(device, NONE))
+            & (bios.life_end_ns >= 0)
+        )
+        above = np.flatnonzero(bare & ~bios.read & (bios.device_key == device))
+        if not len(rows) or device in requests.disks:
+            continue
+        parent[rows], settled[rows] = of_stripes(bios, rows, above, lower_of[device], array)
+        tied_by[rows[parent[rows] >= 0]] = PLACE
+    return parent, tied_by, settled
+
+
+def _by_time(
     bios: Bios,
     requests: Requests,
     loose: NDArray[np.bool_],
     above: Ints,
     lower_of: Mapping[int, Ints],
-    arrays: Mapping[int, Array],
-) -> tuple[Ints, Ints, Ints]:
-    """Bios that lived within one above: ``parent`` and ``above`` with them, and of each TIED_BY."""
-    parent, above, tied_by = bios.parent.copy(), above.copy(), np.full(len(bios), KEY)
+) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+    """Bios that lived within one above: ``parent`` and ``above`` with them, and which."""
+    parent, above, tied = bios.parent.copy(), above.copy(), np.zeros(len(bios), np.bool_)
     bare = is_bare(bios, requests)
     for device, devices in lower_of.items():
         rows = np.flatnonzero(
-            loose & (tied_by == KEY) & one_of(bios.device_key, devices) & (bios.life_end_ns >= 0)
+            loose & ~tied & one_of(bios.device_key, devices) & (bios.life_end_ns >= 0)
         )
         if not len(rows):
             continue
@@ -314,13 +363,11 @@ def _without_key(
             row = np.flatnonzero(bare & ~bios.read & (bios.device_key == device))
             flush, size = bios.wants_flush[row], bios.size_bytes[row]
             upper = Upper(row, bios.queue_ns[row], bios.life_end_ns[row], flush, size)
-            stripe, settled = of_stripes(bios, rows, row, devices, arrays.get(device, NO_ARRAY))
-            parent[rows], tied_by[rows[stripe >= 0]] = stripe, PLACE
-            # What it reads besides is for others.
-            rows = rows[~settled & ~bios.read[rows]]
+            # What it reads is for others.
+            rows = rows[~bios.read[rows]]
             parent[rows] = found = _within(bios, rows, upper)
-        tied_by[rows[found >= 0]] = TIME
-    return parent, above, tied_by
+        tied[rows[found >= 0]] = True
+    return parent, above, tied
 
 
 @dataclass(frozen=True, eq=False)

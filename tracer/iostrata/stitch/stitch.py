@@ -13,19 +13,20 @@ pieces first, then commits, then requests.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import NEVER, AsOf, Ints, at
 from iostrata.stitch.audit import Audit, activities_of, audit
+from iostrata.stitch.awaited import with_upkeep
 from iostrata.stitch.batches import others_of_calls, submitted_until, unseen_in_calls
 from iostrata.stitch.behind import Behind
 from iostrata.stitch.completing import Completing, completing
 from iostrata.stitch.endings import endings_of
 from iostrata.stitch.fuse import spans_of_daemon
-from iostrata.stitch.handing import handers
+from iostrata.stitch.handing import handers, keepers
 from iostrata.stitch.handovers import handovers, next_of, submitted
 from iostrata.stitch.inside import Inside
 from iostrata.stitch.kinds import Kinds, kinds_of
@@ -94,12 +95,15 @@ def stitch(window: Window) -> Stitched:
     del completed
     window.forget()
     explained, served = _read(spans, scene, asleep, explained)
+    waited = with_upkeep(explained.bios, disks.stack.upkeep, disks.bios, disks.owners)
+    explained = replace(explained, bios=waited)
     others = Others(scene)
     waits = others.spans_of(explained)
     spans.extend(waits.where(waits.owner < disks.first_commit))
     spans.extend(scene.unissued(disks.piece))
     handed = handers(disks.bios, sleeps, kinds, disks.piece)
     spans.extend(short_of_cpu(handed, sleeps, number))
+    spans.extend(short_of_cpu(keepers(disks.stack.hands, disks.piece), sleeps, number))
     commits_used = NOTHING
     if (disks.activity >= 0).any() or len(window.commits) or len(asleep.work.tid):
         inside = Inside(scene, asleep, explained)

@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a stacked device does below for itself, for whom it keeps waiting with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from iostrata.trace.layout import THREAD_HELPER, WAKE_THREAD
+from tests.stitch.test_below import (
+    DATA,
+    FLUSH,
+    KWORKER,
+    POOL,
+    SDA,
+    THIN,
+    Block,
+    one_write,
+    told,
+)
+from tests.stitch.test_truth import accounts
+from tests.stitch.test_wakers import IDLE, resume
+from tests.synthetic import WRITE, World, Writer, device
+
+META, OTHER, COPIER = device(8, 16), 101, 68
+PLACE = 4096
+"""Where the pool has the volume's sector 8."""
+
+
+def on_thin() -> tuple[World, Block, Block, Block, Block]:
+    """A thin volume, its pool, and the disks of that: for data, and for metadata."""
+    world = World()
+    world.builder.block(THIN, "dm-1", lower_keys=(POOL,))
+    world.builder.block(POOL, "dm-0", lower_keys=(META, SDA))
+    world.builder.block(SDA, "sda").block(META, "sdb")
+    thin, pool, data, meta = (Block(world, dev) for dev in (THIN, POOL, SDA, META))
+    return world, thin, pool, data, meta
+
+
+def commits(meta: Block, begin: int, *, tid: int = KWORKER, waits: bool = True) -> None:
+    """Of the pool's metadata, by its worker: from begin until begin + 21_000."""
+    for first, end in ((begin, begin + 10_500), (begin + 11_000, begin + 20_500)):
+        if waits:
+            resume(meta.world, tid, first + 600, end + 100, end + 200)
+    meta.queue(begin, tid, 0xC0, sector=64, kernel=1, flags=WRITE)
+    meta.request(begin + 500, begin + 10_500, 0xD0, 0xC0, sector=64, tid=tid)
+    meta.queue(begin + 11_000, tid, 0xC1, sector=0, kernel=1, flags=WRITE)
+    meta.request(begin + 11_500, begin + 20_500, 0xD1, 0xC1, sector=0, tid=tid)
+
+
+def passes_on(
+    pool: Block, data: Block, time: int, bio: int, *, tid: int = KWORKER, sector: int = 8
+) -> None:
+    """What waited (a volume's bio at a sector) to the pool, which passes it to its disk."""
+    place = PLACE + sector - 8
+    pool.take_from(THIN, time, tid, bio, old_sector=sector, sector=place)
+    pool.queue(time + 20, tid, bio, sector=place, kernel=1)
+    data.take_from(POOL, time + 40, tid, bio + 0x1000, old_sector=place, sector=place)
+    data.queue(time + 60, tid, bio + 0x1000, sector=place, kernel=1)
+    data.request(time + 1_000, time + 31_000, bio + 0x2000, bio + 0x1000, sector=place, tid=tid)
+    pool.complete(time + 31_100, bio)
+
+
+def test_what_a_worker_writes_before_it_passes_on_what_waits() -> None:
+    """Its metadata, 10000 and 9000; then the data, 30000."""
+    world, thin, pool, data, meta = on_thin()
+    thin.queue(2_000, 100, 0xB0)
+    commits(meta, 5_000)
+    passes_on(pool, data, 30_000, 0xB1)
+    thin.complete(62_000, 0xB0)
+    one_write(world, THIN, 62_500)
+    breakdown = told(world)
+    assert accounts(breakdown) == {
+        100: [{
+            "syscall": 1_000, "block.Q2D": 500 + 500 + 940,
+            "device.data": 10_000 + 9_000 + 30_000,
+            "block.stacked": 3_000 + 500 + 4_500 + 60 + 1_000 - 200,
+            "wakeup.interrupt": 500, "wakeup.runqueue": 100 + 100,
+        }]
+    }  # fmt: skip
+    assert not breakdown.quality.left_over
+    assert breakdown.quality.ties == {"key": 5}
+
+
+def test_all_that_wait_meanwhile_have_what_it_writes() -> None:
+    """The second one came when the first block of metadata was on its way."""
+    world, thin, pool, data, meta = on_thin()
+    thin.queue(2_000, 100, 0xB0)
+    thin.queue(9_500, OTHER, 0xB8, sector=2056)
+    commits(meta, 5_000)
+    passes_on(pool, data, 30_000, 0xB1)
+    passes_on(pool, data, 31_000, 0xBA, sector=2056)
+    thin.complete(62_000, 0xB0)
+    thin.complete(63_000, 0xB8)
+    one_write(world, THIN, 62_500)
+    one_write(world, THIN, 63_500, tid=OTHER, off=9_800)
+    found = accounts(told(world))
+    assert found[100][0]["device.data"] == 10_000 + 9_000 + 30_000
+    assert found[OTHER][0]["device.data"] == 15_500 - 9_500 + 9_000 + 30_000
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "another thread",
+        "another disk",
+        "at rest meanwhile",
+        "passed on before",
+        "over later",
+        "not waited for",
+    ],
+)
+def test_what_is_not_for_whom_waits(other: str) -> None:
+    """A thread of the kernel's writes to a disk: of no such write it is known that any waited."""
+    world, thin, pool, data, meta = on_thin()
+    if other == "another disk":
+        meta = Block(world, device(8, 32))
+        world.builder.block(meta.dev, "sdc")
+    thin.queue(2_000, 100, 0xB0)
+    tid = COPIER if other == "another thread" else KWORKER
+    begin = 5_000
+    if other == "passed on before":
+        begin = 31_200
+    elif other == "over later":
+        begin = 19_800
+    commits(meta, begin, tid=tid, waits=other != "not waited for")
+    if other == "at rest meanwhile":
+        resume(world, KWORKER, 26_500, 28_000, 28_500, state=IDLE)
+    passes_on(pool, data, 30_000, 0xB1)
+    thin.complete(62_000, 0xB0)
+    one_write(world, THIN, 62_500)
+    (account,) = accounts(told(world))[100]
+    assert account["device.data"] == 30_000
+
+
+def test_what_it_writes_before_it_says_that_all_is_there() -> None:
+    """A whole new block goes to the disk at once; then the volume's worker commits where it is."""
+    world, thin, pool, data, meta = on_thin()
+    thin.queue(2_000, 100, 0xB0)
+    passes_on(pool, data, 5_000, 0xB1)
+    commits(meta, 40_000)
+    world.emit("block_bio_complete", 65_000, KWORKER, bio_key=0xB0, sector=8, dev=THIN,
+               size_bytes=8192, flags=DATA)  # fmt: skip
+    one_write(world, THIN, 66_000)
+    assert accounts(told(world))[100][0]["device.data"] == 30_000 + 10_000 + 9_000
+
+
+def test_a_flush_for_which_it_commits() -> None:
+    """Below there is no write cache: nothing is passed on."""
+    world, thin, _, _, meta = on_thin()
+    thin.queue(2_000, 100, 0xB0, sector=0, size=0, flags=FLUSH)
+    commits(meta, 5_000)
+    world.emit("block_bio_complete", 30_000, KWORKER, bio_key=0xB0, sector=0, dev=THIN,
+               size_bytes=0, flags=FLUSH)  # fmt: skip
+    one_write(world, THIN, 31_000)
+    assert accounts(told(world)) == {
+        100: [{
+            "syscall": 1_000, "block.Q2D": 500 + 500, "device.data": 10_000 + 9_000,
+            "block.stacked": 3_000 + 500 + 4_500 - 200, "wakeup.interrupt": 1_000,
+            "wakeup.runqueue": 100 + 100,
+        }]
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["hands it over", "has the lock"])
+def test_who_lets_that_one_go_which_passes_on_what_waits(how: str) -> None:
+    """A flush that comes before data is over: another worker has the data passed on then. Or the
+    worker writes what who passes on its own needs a lock of."""
+    world, thin, pool, data, meta = on_thin()
+    thin.queue(2_000, 100, 0xB0)
+    commits(meta, 5_000)
+    if how == "hands it over":
+        resume(world, COPIER, 600, 27_000, 27_500, KWORKER, context=WAKE_THREAD, state=IDLE)
+        resume(world, KWORKER, 27_200, 28_000, 29_000, COPIER, context=WAKE_THREAD, state=IDLE)
+        passes_on(pool, data, 30_000, 0xB1)
+        off = 2_500
+    else:
+        resume(world, 100, 2_600, 28_000, 29_000, KWORKER, context=WAKE_THREAD)
+        passes_on(pool, data, 30_000, 0xB1, tid=100)
+        off = 31_500
+    thin.complete(62_000, 0xB0)
+    one_write(world, THIN, 62_500, off=off)
+    assert accounts(told(world))[100][0]["device.data"] == 10_000 + 9_000 + 30_000
+
+
+def test_a_worker_that_the_kernel_has_for_this_waits_as_soon_as_it_is_at_it() -> None:
+    """It had no need to sleep: the CPU was taken away from the whole machine."""
+    world, thin, pool, data, meta = on_thin()
+    world.target(KWORKER, kind=THREAD_HELPER, comm=b"kworker/u4:1")
+    thin.queue(2_000, 100, 0xB0)
+    commits(meta, 5_000, waits=False)
+    passes_on(pool, data, 30_000, 0xB1)
+    thin.complete(62_000, 0xB0)
+    one_write(world, THIN, 62_500)
+    assert accounts(told(world))[100][0]["device.data"] == 10_000 + 9_000 + 30_000
+
+
+def test_who_waits_for_what_another_has_waiting_there() -> None:
+    """A sync sleeps until a page is written that was being written for another: it was kept in the
+    volume until the metadata was written."""
+    world, thin, pool, data, meta = on_thin()
+    thin.queue(2_000, 70, 0xB0, kernel=1)
+    commits(meta, 5_000)
+    passes_on(pool, data, 30_000, 0xB1)
+    thin.complete(62_000, 0xB0)
+    resume(world, 100, 2_500, 62_100, 62_400)
+    writer = Writer(world, 100, THIN, 1_000)
+    writer.enter()
+    writer.now = 63_000
+    writer.leave("fsync")
+    assert accounts(told(world))[100][0]["device.data"] == 10_000 + 9_000 + 30_000
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_what_is_cleared_where_what_waits_is_put(*, own: bool) -> None:
+    """Another thread writes the whole block first. Of two at once each has its own."""
+    world, thin, pool, data, _ = on_thin()
+    thin.queue(2_000, 100, 0xB0)
+    thin.queue(2_100, OTHER, 0xB8, sector=2056)
+    for number, place in enumerate((PLACE, PLACE + 2048)):
+        begin, bio = 5_000 + 100 * number, 0xE0 + number
+        first = place - 8 if own else place + 8192
+        pool.queue(begin, COPIER, bio, sector=first, size=65536, kernel=1, flags=WRITE)
+        whole = {"sector": first, "size": 65536, "flags": WRITE}
+        data.take_from(POOL, begin + 20, COPIER, bio + 0x10, old_sector=first, **whole)
+        data.queue(begin + 40, COPIER, bio + 0x10, kernel=1, **whole)
+        data.request(begin + 400, begin + 10_400 + 5_000 * number, 0xF0 + number, bio + 0x10,
+                     sector=first, size=65536, tid=COPIER)  # fmt: skip
+        pool.complete(begin + 10_500 + 5_000 * number, bio, size=65536, flags=WRITE)
+    passes_on(pool, data, 30_000, 0xB1)
+    passes_on(pool, data, 31_000, 0xBA, sector=2056)
+    thin.complete(62_000, 0xB0)
+    thin.complete(63_000, 0xB8)
+    one_write(world, THIN, 62_500)
+    one_write(world, THIN, 63_500, tid=OTHER)
+    breakdown = told(world)
+    found = accounts(breakdown)
+    if own:
+        assert found[100][0]["device.data"] == 10_000 + 30_000
+        assert found[OTHER][0]["device.data"] == 15_000 + 30_000
+    assert breakdown.quality.ties == ({"key": 10} if own else {"key": 6, "time": 4})
+
+
+def copied(disk: Block, begin: int, read: int, bio: int, sector: int, *, rests: bool = True) -> int:
+    """A block of 64 KiB, from another place to a sector: since when it is there. It is written
+    30000 after its read began, which ends after 10000."""
+    world, keys = disk.world, {"size": 65536, "tid": COPIER}
+    disk.queue(begin, COPIER, bio, sector=read, size=65536, flags=0, kernel=1)
+    place = {"dev": SDA, "sector": read, "size_bytes": 65536, "flags": 0}
+    world.emit("block_rq_issue", begin + 200, COPIER, request_key=bio + 1, bio_key=bio, **place)
+    world.emit("block_rq_complete", begin + 10_200, 0, request_key=bio + 1, bio_key=bio, **place)
+    if rests:
+        resume(world, COPIER, begin + 400, begin + 10_300, begin + 10_400, state=IDLE)
+    disk.queue(begin + 30_000, COPIER, bio + 2, sector=sector, size=65536, flags=WRITE, kernel=1)
+    disk.request(begin + 30_200, begin + 36_200, bio + 3, bio + 2, sector=sector, **keys)
+    return begin + 36_200
+
+
+@pytest.mark.parametrize("also", ["nothing", "another read", "another copy"])
+def test_a_block_that_is_copied_before_it_is_changed(also: str) -> None:
+    """The worker reads where it is (10000); it is read (10000) and written (6000) by another
+    thread; then the data is (30000). Of two that were read, either may be what is written."""
+    world = World()
+    world.builder.block(THIN, "dm-1", lower_keys=(SDA, META))
+    world.builder.block(SDA, "sda").block(META, "sdb")
+    thin, data, meta = (Block(world, dev) for dev in (THIN, SDA, META))
+    thin.queue(2_000, 100, 0xB0)
+    meta.queue(3_000, KWORKER, 0xC0, sector=64, flags=0, kernel=1)
+    place = {"dev": META, "sector": 64, "size_bytes": 8192, "flags": 0}
+    world.emit("block_rq_issue", 3_200, KWORKER, request_key=0xC1, bio_key=0xC0, **place)
+    world.emit("block_rq_complete", 13_200, 0, request_key=0xC1, bio_key=0xC0, **place)
+    resume(world, KWORKER, 3_400, 13_300, 13_400)
+    resume(world, COPIER, 600, 14_000, 14_100, KWORKER, context=WAKE_THREAD, state=IDLE)
+    resume(world, KWORKER, 14_050, 52_000, 52_100, COPIER, context=WAKE_THREAD, state=IDLE)
+    done = copied(data, 15_000, 8192, 0xE0, PLACE)
+    if also == "another copy":
+        assert copied(data, 15_000, 16384, 0xE8, 65536, rests=False) == done
+    elif also == "another read":
+        data.queue(15_100, COPIER, 0xE8, sector=16384, size=65536, flags=0, kernel=1)
+        place = {"dev": SDA, "sector": 16384, "size_bytes": 65536, "flags": 0}
+        world.emit("block_rq_issue", 15_300, COPIER, request_key=0xE9, bio_key=0xE8, **place)
+        world.emit("block_rq_complete", 25_300, 0, request_key=0xE9, bio_key=0xE8, **place)
+    data.take_from(THIN, done + 2_000, KWORKER, 0xB1, sector=PLACE)
+    data.queue(done + 2_020, KWORKER, 0xB1, sector=PLACE, kernel=1)
+    data.request(done + 3_000, done + 33_000, 0xB2, 0xB1, sector=PLACE)
+    thin.complete(done + 34_000, 0xB0)
+    one_write(world, THIN, done + 34_500)
+    (account,) = accounts(told(world))[100]
+    assert account["device.data"] == 6_000 + 30_000
+    # What is behind that which is read is known as far as that is.
+    assert account.get("device.read", 0) == (20_000 if also == "nothing" else 0)
+
+
+@pytest.mark.parametrize("how", ["interrupted", "itself"])
+def test_who_says_that_it_is_complete(how: str) -> None:
+    """Whom the disk's interrupt came upon had written something else there: it does not tell that
+    anything had waited for that. If it had slept since, it is at it itself."""
+    world, thin, _, data, meta = on_thin()
+    world.target(KWORKER, kind=THREAD_HELPER, comm=b"kworker/u4:1")
+    thin.queue(2_000, 100, 0xB0)
+    data.queue(2_500, 100, 0xB1, sector=PLACE)
+    meta.queue(5_000, KWORKER, 0xC0, sector=64, kernel=1, flags=WRITE)
+    meta.request(5_500, 15_500, 0xD0, 0xC0, sector=64)
+    data.request(3_000, 33_000, 0xB2, 0xB1, sector=PLACE, tid=100, by=KWORKER)
+    if how == "itself":
+        resume(world, KWORKER, 33_050, 33_100, 33_200)
+    world.emit("block_bio_complete", 33_300, KWORKER, bio_key=0xB0, sector=8, dev=THIN,
+               size_bytes=8192, flags=DATA)  # fmt: skip
+    one_write(world, THIN, 34_000)
+    breakdown = told(world)
+    assert accounts(breakdown)[100][0]["device.data"] == 30_000
+    ties = {"key": 2, "time": 1} if how == "interrupted" else {"key": 3}
+    assert breakdown.quality.ties == ties

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: bios on stacked devices in, what those did below for themselves out, and for whom.
+
+Device mapper's thin pool has a worker that reads and writes the pool's metadata, and another one
+that clears or copies a block, before a bio that needs that is passed on. Two things tell for which
+bios that was. Who passes one on, or says that it is complete, kept it waiting with what it had
+below since it was let go itself, and so did who had let it go. And what was written, while a bio
+waited, to the place that it is passed on to then, was for it. All that waited have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from iostrata.columns import (
+    AsOf,
+    Ints,
+    at,
+    changes,
+    distinct,
+    joined,
+    numbers,
+    one_of,
+    order_of,
+    overlapping,
+    pair_key,
+)
+from iostrata.stitch.bios import DEPTH, Bios
+from iostrata.stitch.endings import SOON_NS
+from iostrata.stitch.kinds import Kinds, kinds_of
+from iostrata.stitch.wakeup import Sleeps, at_rest
+from iostrata.stitch.window import Window, whole
+
+
+@dataclass(frozen=True, eq=False)
+class Upkeep:
+    """Rows of the Bios. ``bio``: one of the device's own; ``above``: one that waited for it, from
+    ``begin_ns`` on, until ``end_ns``, when it was passed on."""
+
+    bio: Ints
+    above: Ints
+    begin_ns: Ints
+    end_ns: Ints
+
+    def rows(self, rows: Ints) -> Upkeep:
+        return Upkeep(**{name: column[rows] for name, column in vars(self).items()})
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """Bios (rows, ``above``) that waited in a stacked device, from when to when, and the thread
+    that ended that; ``child``: what it was passed on as, -1: it was complete."""
+
+    above: Ints
+    begin_ns: Ints
+    end_ns: Ints
+    tid: Ints
+    child: Ints
+
+    def rows(self, rows: Ints) -> Kept:
+        return Kept(**{name: column[rows] for name, column in vars(self).items()})
+
+
+@dataclass(frozen=True, eq=False)
+class Hands:
+    """Threads that had what waited (``above``) in hand until ``end_ns``, and were at work in one go
+    since ``since_ns``; ``begin_ns``: when it began to wait."""
+
+    above: Ints
+    tid: Ints
+    since_ns: Ints
+    begin_ns: Ints
+    end_ns: Ints
+
+    def rows(self, rows: Ints) -> Hands:
+        return Hands(**{name: column[rows] for name, column in vars(self).items()})
+
+    def once(self) -> Hands:
+        """Of each that waits and each go of a thread one row."""
+        order = order_of(self.above, self.tid, self.since_ns)
+        above, tid, since = self.above[order], self.tid[order], self.since_ns[order]
+        first = np.flatnonzero(changes(above) | changes(tid) | changes(since))
+        if len(first) == len(order):
+            return self
+        begin = np.minimum.reduceat(self.begin_ns[order], first)
+        end = np.maximum.reduceat(self.end_ns[order], first)
+        return Hands(above[first], tid[first], since[first], begin, end)
+
+
+NONE = np.zeros(0, np.int64)
+NOTHING = Upkeep(NONE, NONE, NONE, NONE)
+NOBODY = Hands(NONE, NONE, NONE, NONE, NONE)
+
+
+def upkeep_of(
+    bios: Bios,
+    own: NDArray[np.bool_],
+    lower_of: Mapping[int, Ints],
+    sleeps: Sleeps,
+    window: Window,
+) -> tuple[Upkeep, Hands]:
+    """And in whose hands that was which waited for what those threads did. ``own``: bios that a
+    kernel thread queued for nobody who is known."""
+    rows = np.flatnonzero(own & (bios.life_end_ns >= 0))
+    below = np.concatenate([NONE, *lower_of.values()])
+    rows = rows[one_of(bios.device_key[rows], below)]
+    if not len(rows):
+        return NOTHING, NOBODY
+    kept = _kept(bios, np.array(list(lower_of), np.int64), sleeps, window)
+    off = Off(sleeps, whole(window.trace).once(kinds_of))
+    waited = rows[off.are_waited_for(bios, rows)]
+    put = _by_place(bios, rows, kept)
+    put = Upkeep(**joined([put, _copied(bios, rows, put, off)]))
+    hands = _hands(_met(kept, np.sort(bios.life_end_ns[waited])), put, bios, off)
+    bio, hand = _by_thread(bios, waited, hands, _places(lower_of))
+    had = hands.rows(hand)
+    mine = Upkeep(bio, had.above, had.begin_ns, had.end_ns)
+    return Upkeep(**joined([mine, put])), hands.rows(distinct(hand))
+
+
+def _met(kept: Kept, ends_ns: Ints) -> Kept:
+    """Those in whose wait anything ended."""
+    first, last = (np.searchsorted(ends_ns, time) for time in (kept.begin_ns, kept.end_ns + 1))
+    return kept.rows(np.flatnonzero(last > first))
+
+
+def _kept(bios: Bios, stacked: Ints, sleeps: Sleeps, window: Window) -> Kept:
+    child = np.flatnonzero(bios.parent >= 0)
+    child = child[bios.device_key[child] != bios.device_key[bios.parent[child]]]
+    above = bios.parent[child]
+    last = bios.begin_ns.copy()
+    np.maximum.at(last, above, bios.life_end_ns[child])
+    ended = np.flatnonzero(one_of(bios.device_key, stacked) & (bios.life_end_ns > last))
+    alone = window.columns("block_bio_complete", "bio_key", "tid")
+    completion = AsOf(alone["bio_key"], alone["time_ns"])
+    end = completion.at_or_before(bios.key[ended], bios.life_end_ns[ended])
+    told = at(alone["time_ns"], end) == bios.life_end_ns[ended]
+    told &= ~_interrupted(at(alone["tid"], end), bios.life_end_ns[ended], sleeps, window)
+    ended, end = ended[told], end[told]
+    return Kept(
+        above=np.concatenate([above, ended]),
+        begin_ns=np.concatenate([bios.begin_ns[above], last[ended]]),
+        end_ns=np.concatenate([bios.begin_ns[child], bios.life_end_ns[ended]]),
+        tid=np.concatenate([bios.tid[child], alone["tid"][end]]),
+        child=np.concatenate([child, np.full(len(ended), -1)]),
+    )
+
+
+def _interrupted(tid: Ints, time_ns: Ints, sleeps: Sleeps, window: Window) -> NDArray[np.bool_]:
+    """Whether a thread was there at a time by chance: an interrupt on its CPU had just completed
+    a request, and does the same to what that was below of."""
+    done = window.columns("block_rq_complete", "tid")
+    last = AsOf(done["tid"], done["time_ns"]).at_or_before(tid, time_ns)
+    since = at(done["time_ns"], last)
+    slept = at(sleeps.off_ns, AsOf(sleeps.tid, sleeps.off_ns).at_or_before(tid, time_ns))
+    soon: NDArray[np.bool_] = (last >= 0) & (time_ns - since <= SOON_NS) & (slept < since)
+    return soon
+
+
+class Off:
+    """When threads of the kernel slept: at rest, as who has nothing to do, or for something."""
+
+    def __init__(self, sleeps: Sleeps, kinds: Kinds) -> None:
+        self._sleeps, self._kinds = sleeps, kinds
+        rests = at_rest(sleeps, np.arange(len(sleeps))) | sleeps.interruptible
+        self._idle, self._waits = np.flatnonzero(rests), np.flatnonzero(sleeps.asleep & ~rests)
+        self._rests = AsOf(sleeps.tid[self._idle], sleeps.on_ns[self._idle])
+
+    def are_waited_for(self, bios: Bios, rows: Ints) -> NDArray[np.bool_]:
+        """For which of some bios who queued it slept, or has nobody else's to queue: a worker of
+        the kernel's pools."""
+        sleeps, tid = self._sleeps, bios.tid[rows]
+        last = AsOf(sleeps.tid[self._waits], sleeps.off_ns[self._waits])
+        sleep = at(self._waits, last.at_or_before(tid, bios.life_end_ns[rows] - 1))
+        worker = self._kinds.pool_of(tid, bios.begin_ns[rows]) >= 0
+        waited: NDArray[np.bool_] = worker | (at(sleeps.on_ns, sleep) > bios.begin_ns[rows])
+        return waited
+
+    def rest(self, tid: Ints, time_ns: Ints) -> Ints:
+        """When each thread came to rest, last before a time; -1: never."""
+        return at(self._sleeps.off_ns, at(self._idle, self._rests.at_or_before(tid, time_ns)))
+
+    def since(self, tid: Ints, time_ns: Ints) -> Ints:
+        """Since when each thread was at work at a time: it had been at rest; -1: always."""
+        rest = at(self._idle, self._rests.at_or_before(tid, time_ns))
+        return at(self._sleeps.wake_ns, rest)
+
+    def let_go(self, hands: Hands) -> Hands:
+        """Who had ended sleeps of those that had it in hand, and so had it before."""
+        sleeps = self._sleeps
+        itself = np.flatnonzero(sleeps.asleep & ~sleeps.interrupted & (sleeps.waker > 0))
+        since = np.maximum(hands.since_ns, hands.begin_ns)
+        one, sleep = overlapping(
+            hands.tid, since, hands.end_ns, sleeps.tid[itself], sleeps.wake_ns[itself],
+            sleeps.wake_ns[itself] + 1,
+        )  # fmt: skip
+        sleep = itself[sleep]
+        tid, wake = sleeps.waker[sleep], sleeps.wake_ns[sleep]
+        begin = np.maximum(hands.begin_ns[one], sleeps.off_ns[sleep])
+        # Who was at rest did not keep it from anybody.
+        begin = np.where(wake == hands.since_ns[one], hands.begin_ns[one], begin)
+        return Hands(hands.above[one], tid, self.since(tid, wake), begin, wake)
+
+
+def _hands(kept: Kept, put: Upkeep, bios: Bios, off: Off) -> Hands:
+    """Who ended the waits, or queued what was ``put`` there, and who had let those go, back from
+    the last."""
+    tid = np.concatenate([kept.tid, bios.tid[put.bio]])
+    end = np.concatenate([kept.end_ns, bios.begin_ns[put.bio]])
+    last = Hands(
+        above=np.concatenate([kept.above, put.above]),
+        tid=tid,
+        since_ns=off.since(tid, end),
+        begin_ns=np.concatenate([kept.begin_ns, put.begin_ns]),
+        end_ns=end,
+    )
+    found = [last]
+    for _ in range(DEPTH):
+        last = off.let_go(last).once()
+        if not len(last.above):
+            break
+        found.append(last)
+    return Hands(**joined(found)).once()
+
+
+def _places(lower_of: Mapping[int, Ints]) -> dict[int, set[int]]:
+    """All devices below each stacked one."""
+    places = {}
+    for device in lower_of:
+        found, left = set[int](), [device]
+        while left:
+            below = set(lower_of.get(left.pop(), NONE).tolist()) - found
+            found |= below
+            left += below
+        places[device] = found
+    return places
+
+
+def _by_thread(
+    bios: Bios, rows: Ints, hands: Hands, places: Mapping[int, set[int]]
+) -> tuple[Ints, Ints]:
+    """Bios, and in which hands what waited for each was: who had it had queued them since it was
+    let go itself."""
+    bio, hand = [NONE], [NONE]
+    waited = bios.device_key[hands.above]
+    for device, below in places.items():
+        those = np.flatnonzero(waited == device)
+        mine = rows[one_of(bios.device_key[rows], list(below))]
+        end = bios.life_end_ns[mine]
+        one, row = overlapping(
+            hands.tid[those], hands.begin_ns[those], hands.end_ns[those] + 1,
+            bios.tid[mine], end, end + 1,
+        )  # fmt: skip
+        one, row = those[one], mine[row]
+        within = np.flatnonzero(bios.begin_ns[row] >= hands.since_ns[one])
+        bio.append(row[within])
+        hand.append(one[within])
+    return np.concatenate(bio), np.concatenate(hand)
+
+
+def _by_place(bios: Bios, rows: Ints, kept: Kept) -> Upkeep:
+    """The last that was written there before."""
+    rows = rows[~bios.read[rows] & (bios.size_bytes[rows] > 0)]
+    those = np.flatnonzero(kept.child >= 0)
+    child = kept.child[those]
+    device, sector = bios.device_key[child], bios.sector[child]
+    begins = AsOf(bios.device_key[rows], bios.sector[rows])
+    place = numbers(bios.device_key[rows], bios.sector[rows])
+    nearest = at(place, begins.at_or_before(device, sector))
+    found = at(rows, AsOf(place, bios.life_end_ns[rows]).at_or_before(nearest, kept.end_ns[those]))
+    behind = at(bios.sector, found) + at(bios.size_bytes, found) // 512
+    inside = (found >= 0) & (sector + bios.size_bytes[child] // 512 <= behind)
+    inside &= at(bios.life_end_ns, found) > kept.begin_ns[those]
+    one = np.flatnonzero(inside)
+    those = those[one]
+    return Upkeep(found[one], kept.above[those], kept.begin_ns[those], kept.end_ns[those])
+
+
+def _copied(bios: Bios, rows: Ints, put: Upkeep, off: Off) -> Upkeep:
+    """What was read to be ``put`` there: of that size, and the only one that ended since who then
+    wrote it had been at rest."""
+    reads = rows[bios.read[rows]]
+    if not len(reads) or not len(put.bio):
+        return NOTHING
+    copy = pair_key(bios.tid, bios.size_bytes)
+    reads = reads[order_of(copy[reads], bios.life_end_ns[reads])]
+    written, begin = distinct(put.bio), bios.begin_ns[put.bio]
+    ends = bios.life_end_ns[reads]
+    place = AsOf(copy[reads], ends).at_or_before(copy[put.bio], begin)
+    read, end, rest = at(reads, place), at(ends, place), off.rest(bios.tid[put.bio], begin)
+    alone = (place >= 0) & (end > rest) & (at(bios.begin_ns, read) >= put.begin_ns)
+    before = np.maximum(place - 1, 0)
+    alone &= (place < 1) | (copy[reads[before]] != copy[put.bio]) | (ends[before] <= rest)
+    other = AsOf(copy[written], bios.begin_ns[written]).at_or_before(copy[put.bio], begin - 1)
+    alone &= at(bios.begin_ns[written], other) < end
+    put = put.rows(np.flatnonzero(alone))
+    return Upkeep(read[alone], put.above, put.begin_ns, put.end_ns)
