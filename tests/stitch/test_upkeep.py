@@ -310,3 +310,30 @@ def test_who_says_that_it_is_complete(how: str) -> None:
     assert accounts(breakdown)[100][0]["device.data"] == 30_000
     ties = {"key": 2, "time": 1} if how == "interrupted" else {"key": 3}
     assert breakdown.quality.ties == ties
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "waited"),
+    [
+        ("md9", WRITE, True),
+        ("bcache0", FLUSH, True),
+        ("bcache0", WRITE, False),
+        ("dm-1", FLUSH, False),
+    ],
+)
+def test_what_is_logged_for_several_at_once(name: str, flags: int, *, waited: bool) -> None:
+    """In one go for two, both of which are complete by then; the first to end need not be the only
+    one. What a cache writes back is for neither."""
+    world = World()
+    world.builder.block(THIN, name, lower_keys=(SDA,)).block(SDA, "sda")
+    above, log = Block(world, THIN), Block(world, SDA)
+    for number in range(2):
+        above.queue(2_000 + 100 * number, 100 + number, 0xB0 + number, sector=8 + 64 * number)
+    log.queue(5_000, KWORKER, 0xC0, sector=9_000, size=16_384, flags=flags, kernel=1)
+    log.request(5_500, 35_500, 0xD0, 0xC0, sector=9_000, size=16_384)
+    for number in range(2):
+        above.complete(36_000 + 100 * number, 0xB0 + number)
+        one_write(world, THIN, 37_000, tid=100 + number)
+    found = accounts(told(world))
+    times = [found[100 + number][0].get("device.data", 0) for number in range(2)]
+    assert times == ([30_000, 30_000] if waited else [30_000, 0])

@@ -6,8 +6,8 @@ made for (device mapper, md; in ``Bios.parent``). A loop device's worker writes 
 below for one request after the other: its direct I/O bears the request's key
 (``Bios.above``), and a sync of the file is for the flush that it runs in, of which a disk
 has one at a time. What md does for a stripe has the place there of what is written above
-(``stripes``). What device mapper does there for itself is for all that it keeps waiting meanwhile
-(``Upkeep``). For what remains there is only time: a bio of a kernel thread that lived within one
+(``stripes``). What device mapper does there for itself, and what arrays and caches log, is for all
+that is kept waiting meanwhile (``Upkeep``). For what remains there is only time: a bio of a kernel thread that lived within one
 above is for the first to end of those.
 
 A request on a loop device is an *activity* like a journal commit: what belongs to it is
@@ -32,7 +32,7 @@ from iostrata.stitch.requests import Requests
 from iostrata.stitch.spans import Edges, Ranks
 from iostrata.stitch.stripes import of_stripes
 from iostrata.stitch.syncs import Syncs
-from iostrata.stitch.upkeep import NOBODY, NONE, NOTHING, upkeep_of
+from iostrata.stitch.upkeep import NOBODY, NONE, NOTHING, Upkeep, logged_of, upkeep_of
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window
 from iostrata.trace import BlockDevice, Facts, Trace
@@ -197,8 +197,11 @@ class Stack:
         loose[some] = ~workers.works_for_another(bios.tid[some], bios.begin_ns[some])
         parent, tied_by, settled = _by_stripe(bios, requests, loose, lower_of, window.trace)
         loose &= ~settled
-        self.upkeep, self.hands = upkeep_of(bios, loose, lower_of, sleeps, window)
-        loose[self.upkeep.bio] = False
+        upkeep, self.hands = upkeep_of(bios, loose, lower_of, sleeps, window)
+        loose[upkeep.bio] = False
+        log = logged_of(bios, loose, lower_of, window.trace.facts)
+        loose[log.bio], tied_by[log.bio] = False, TIME
+        self.upkeep = Upkeep(**joined([upkeep, log]))
         with_stripes = replace(bios, parent=parent)
         parent, above, tied = _by_time(with_stripes, requests, loose, above, lower_of)
         self.tied_by = bios.of_root(np.where(tied, TIME, tied_by))

@@ -10,13 +10,16 @@ waited, to the place that it is passed on to then, was for it. All that waited h
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import (
+    NEVER,
     AsOf,
     Ints,
     at,
@@ -34,6 +37,7 @@ from iostrata.stitch.endings import SOON_NS
 from iostrata.stitch.kinds import Kinds, kinds_of
 from iostrata.stitch.wakeup import Sleeps, at_rest
 from iostrata.stitch.window import Window, whole
+from iostrata.trace import Facts
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +95,8 @@ class Hands:
         return Hands(above[first], tid[first], since[first], begin, end)
 
 
+LOGGING: Final = re.compile("(md|bcache)[0-9]")
+"""Devices that log what is written before they write it, or what they know of it."""
 NONE = np.zeros(0, np.int64)
 NOTHING = Upkeep(NONE, NONE, NONE, NONE)
 NOBODY = Hands(NONE, NONE, NONE, NONE, NONE)
@@ -299,3 +305,33 @@ def _copied(bios: Bios, rows: Ints, put: Upkeep, off: Off) -> Upkeep:
     alone &= at(bios.begin_ns[written], other) < end
     put = put.rows(np.flatnonzero(alone))
     return Upkeep(read[alone], put.above, put.begin_ns, put.end_ns)
+
+
+def logged_of(
+    bios: Bios, own: NDArray[np.bool_], lower_of: Mapping[int, Ints], facts: Facts
+) -> Upkeep:
+    """What arrays and caches log before they write it, of what is nobody's (``own``): one write
+    after the other, each of what many have asked for. Who is not in one waits for the next, and
+    that for this one: so all have it who wait meanwhile."""
+    found = [NOTHING]
+    rows = np.flatnonzero(own & ~bios.read & (bios.life_end_ns >= 0))
+    child = np.flatnonzero(bios.parent >= 0)
+    passed = np.where(bios.life_end_ns >= 0, bios.life_end_ns, NEVER)
+    np.minimum.at(passed, bios.parent[child], bios.begin_ns[child])
+    for device, below in lower_of.items():
+        block = facts.blocks.get(device)
+        if not block or not LOGGING.match(block.name):
+            continue
+        mine = rows[one_of(bios.device_key[rows], below)]
+        if not block.name.startswith("md"):
+            # What a cache writes back is for nobody: only its journal asks for a flush with data.
+            mine = mine[bios.wants_flush[mine] & (bios.size_bytes[mine] > 0)]
+        above = np.flatnonzero((bios.device_key == device) & ~bios.read)
+        place = np.zeros(max(len(mine), len(above)), np.int64)
+        one, row = overlapping(
+            place[: len(above)], bios.begin_ns[above], passed[above],
+            place[: len(mine)], bios.begin_ns[mine], bios.life_end_ns[mine],
+        )  # fmt: skip
+        above = above[one]
+        found.append(Upkeep(mine[row], above, bios.begin_ns[above], passed[above]))
+    return Upkeep(**joined(found))
