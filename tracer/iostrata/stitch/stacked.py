@@ -7,8 +7,8 @@ below for one request after the other: its direct I/O bears the request's key
 (``Bios.above``), and a sync of the file is for the flush that it runs in, of which a disk
 has one at a time. What md does for a stripe has the place there of what is written above
 (``stripes``). What device mapper does there for itself, and what arrays and caches log, is for all
-that is kept waiting meanwhile (``Upkeep``). For what remains there is only time: a bio of a kernel thread that lived within one
-above is for the first to end of those.
+that is kept waiting meanwhile (``Upkeep``). For what remains there is only time: a bio of a kernel
+thread that lived within one above is for the first to end of those.
 
 A request on a loop device is an *activity* like a journal commit: what belongs to it is
 its own first, and becomes that of whoever waits for the request.
