@@ -334,6 +334,12 @@ def test_what_is_logged_for_several_at_once(name: str, flags: int, *, waited: bo
     for number in range(2):
         above.complete(36_000 + 100 * number, 0xB0 + number)
         one_write(world, THIN, 37_000, tid=100 + number)
-    found = accounts(told(world))
+    world.emit("task", 100, KWORKER, tgid=KWORKER, subject_tid=KWORKER, process=b"md9_raid5")
+    world.emit("task", 200, 100, tgid=100, subject_tid=100, process=b"writer", cgroup=0)
+    breakdown = told(world)
+    found = accounts(breakdown)
     times = [found[100 + number][0].get("device.data", 0) for number in range(2)]
     assert times == ([30_000, 30_000] if waited else [30_000, 0])
+    row = [layer.row for layer in breakdown.layers].index("device.data")
+    who = set(breakdown.behind.who[breakdown.behind.layer == row].tolist())
+    assert {breakdown.behind.names[one].process for one in who} == {"writer"}

@@ -201,8 +201,9 @@ def _asked(scene: Scene) -> Asked:
 
 def _waited(scene: Scene) -> Waited:
     disks, bios = scene.disks, scene.disks.bios
+    root = disks.stack.upkeep.asked(bios.root)
     return Waited(
-        scene.numbers, scene.sleeps, disks.requests, bios, bios.root, disks.commit, disks.carried
+        scene.numbers, scene.sleeps, disks.requests, bios, root, disks.commit, disks.carried
     )
 
 

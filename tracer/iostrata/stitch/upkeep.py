@@ -54,6 +54,17 @@ class Upkeep:
         return Upkeep(**{name: column[rows] for name, column in vars(self).items()})
 
 
+    def asked(self, root: Ints) -> Ints:
+        """Of each bio the whole one (``root``) that it was asked for by: of the device's own, the
+        first that waited."""
+        if not len(self.bio):
+            return root
+        found = np.arange(len(root))
+        last = order_of(self.begin_ns)[::-1]
+        found[self.bio[last]] = root[self.above[last]]
+        return found[root]
+
+
 @dataclass(frozen=True, eq=False)
 class Kept:
     """Bios (rows, ``above``) that waited in a stacked device, from when to when, and the thread
