@@ -329,6 +329,9 @@ def test_what_is_logged_for_several_at_once(name: str, flags: int, *, waited: bo
     above, log = Block(world, THIN), Block(world, SDA)
     for number in range(2):
         above.queue(2_000 + 100 * number, 100 + number, 0xB0 + number, sector=8 + 64 * number)
+    # It reads before what it needs for one of them: that does not pass it on.
+    log.take_from(THIN, 3_000, KWORKER, 0xE0, sector=2_000, flags=0)
+    log.queue(3_100, KWORKER, 0xE0, sector=2_000, flags=0, kernel=1)
     log.queue(5_000, KWORKER, 0xC0, sector=9_000, size=16_384, flags=flags, kernel=1)
     log.request(5_500, 35_500, 0xD0, 0xC0, sector=9_000, size=16_384)
     for number in range(2):

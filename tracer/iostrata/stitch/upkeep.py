@@ -326,7 +326,8 @@ def logged_of(
     that for this one: so all have it who wait meanwhile."""
     found = [NOTHING]
     rows = np.flatnonzero(own & ~bios.read & (bios.life_end_ns >= 0))
-    child = np.flatnonzero(bios.parent >= 0)
+    # What it reads for one, it reads before.
+    child = np.flatnonzero((bios.parent >= 0) & ~bios.read)
     passed = np.where(bios.life_end_ns >= 0, bios.life_end_ns, NEVER)
     np.minimum.at(passed, bios.parent[child], bios.begin_ns[child])
     for device, below in lower_of.items():
