@@ -21,9 +21,15 @@ from tests.stitch.test_truth import accounts
 from tests.stitch.test_wakers import IDLE, resume
 from tests.synthetic import WRITE, World, Writer, device
 
-META, OTHER, COPIER = device(8, 16), 101, 68
+META, OTHER, COPIER, RAID = device(8, 16), 101, 68, 69
 PLACE = 4096
 """Where the pool has the volume's sector 8."""
+
+
+def of_kernel(world: World) -> None:
+    world.target(KWORKER, kind=THREAD_HELPER, comm=b"kworker/u4:1")
+    world.target(COPIER, kind=THREAD_HELPER, comm=b"kworker/0:2")
+    world.target(RAID, kind=THREAD_HELPER, comm=b"mdX_raid5")
 
 
 def on_thin() -> tuple[World, Block, Block, Block, Block]:
@@ -33,14 +39,14 @@ def on_thin() -> tuple[World, Block, Block, Block, Block]:
     world.builder.block(POOL, "dm-0", lower_keys=(META, SDA))
     world.builder.block(SDA, "sda").block(META, "sdb")
     thin, pool, data, meta = (Block(world, dev) for dev in (THIN, POOL, SDA, META))
+    of_kernel(world)
     return world, thin, pool, data, meta
 
 
-def commits(meta: Block, begin: int, *, tid: int = KWORKER, waits: bool = True) -> None:
+def commits(meta: Block, begin: int, *, tid: int = KWORKER) -> None:
     """Of the pool's metadata, by its worker: from begin until begin + 21_000."""
     for first, end in ((begin, begin + 10_500), (begin + 11_000, begin + 20_500)):
-        if waits:
-            resume(meta.world, tid, first + 600, end + 100, end + 200)
+        resume(meta.world, tid, first + 600, end + 100, end + 200)
     meta.queue(begin, tid, 0xC0, sector=64, kernel=1, flags=WRITE)
     meta.request(begin + 500, begin + 10_500, 0xD0, 0xC0, sector=64, tid=tid)
     meta.queue(begin + 11_000, tid, 0xC1, sector=0, kernel=1, flags=WRITE)
@@ -106,7 +112,7 @@ def test_all_that_wait_meanwhile_have_what_it_writes() -> None:
         "at rest meanwhile",
         "passed on before",
         "over later",
-        "not waited for",
+        "a thread of md",
     ],
 )
 def test_what_is_not_for_whom_waits(other: str) -> None:
@@ -116,16 +122,16 @@ def test_what_is_not_for_whom_waits(other: str) -> None:
         meta = Block(world, device(8, 32))
         world.builder.block(meta.dev, "sdc")
     thin.queue(2_000, 100, 0xB0)
-    tid = COPIER if other == "another thread" else KWORKER
+    worker = RAID if other == "a thread of md" else KWORKER
     begin = 5_000
     if other == "passed on before":
         begin = 31_200
     elif other == "over later":
         begin = 19_800
-    commits(meta, begin, tid=tid, waits=other != "not waited for")
+    commits(meta, begin, tid=COPIER if other == "another thread" else worker)
     if other == "at rest meanwhile":
         resume(world, KWORKER, 26_500, 28_000, 28_500, state=IDLE)
-    passes_on(pool, data, 30_000, 0xB1)
+    passes_on(pool, data, 30_000, 0xB1, tid=worker)
     thin.complete(62_000, 0xB0)
     one_write(world, THIN, 62_500)
     (account,) = accounts(told(world))[100]
@@ -179,18 +185,6 @@ def test_who_lets_that_one_go_which_passes_on_what_waits(how: str) -> None:
         off = 31_500
     thin.complete(62_000, 0xB0)
     one_write(world, THIN, 62_500, off=off)
-    assert accounts(told(world))[100][0]["device.data"] == 10_000 + 9_000 + 30_000
-
-
-def test_a_worker_that_the_kernel_has_for_this_waits_as_soon_as_it_is_at_it() -> None:
-    """It had no need to sleep: the CPU was taken away from the whole machine."""
-    world, thin, pool, data, meta = on_thin()
-    world.target(KWORKER, kind=THREAD_HELPER, comm=b"kworker/u4:1")
-    thin.queue(2_000, 100, 0xB0)
-    commits(meta, 5_000, waits=False)
-    passes_on(pool, data, 30_000, 0xB1)
-    thin.complete(62_000, 0xB0)
-    one_write(world, THIN, 62_500)
     assert accounts(told(world))[100][0]["device.data"] == 10_000 + 9_000 + 30_000
 
 
@@ -262,6 +256,7 @@ def test_a_block_that_is_copied_before_it_is_changed(also: str) -> None:
     world = World()
     world.builder.block(THIN, "dm-1", lower_keys=(SDA, META))
     world.builder.block(SDA, "sda").block(META, "sdb")
+    of_kernel(world)
     thin, data, meta = (Block(world, dev) for dev in (THIN, SDA, META))
     thin.queue(2_000, 100, 0xB0)
     meta.queue(3_000, KWORKER, 0xC0, sector=64, flags=0, kernel=1)
@@ -295,7 +290,6 @@ def test_who_says_that_it_is_complete(how: str) -> None:
     """Whom the disk's interrupt came upon had written something else there: it does not tell that
     anything had waited for that. If it had slept since, it is at it itself."""
     world, thin, _, data, meta = on_thin()
-    world.target(KWORKER, kind=THREAD_HELPER, comm=b"kworker/u4:1")
     thin.queue(2_000, 100, 0xB0)
     data.queue(2_500, 100, 0xB1, sector=PLACE)
     meta.queue(5_000, KWORKER, 0xC0, sector=64, kernel=1, flags=WRITE)

@@ -25,6 +25,7 @@ from iostrata.columns import (
     at,
     changes,
     distinct,
+    integers,
     joined,
     numbers,
     one_of,
@@ -34,7 +35,6 @@ from iostrata.columns import (
 )
 from iostrata.stitch.bios import DEPTH, Bios
 from iostrata.stitch.endings import SOON_NS
-from iostrata.stitch.kinds import Kinds, kinds_of
 from iostrata.stitch.wakeup import Sleeps, at_rest
 from iostrata.stitch.window import Window, whole
 from iostrata.trace import Facts
@@ -123,20 +123,33 @@ def upkeep_of(
     """And in whose hands that was which waited for what those threads did. ``own``: bios that a
     kernel thread queued for nobody who is known."""
     rows = np.flatnonzero(own & (bios.life_end_ns >= 0))
-    below = np.concatenate([NONE, *lower_of.values()])
+    blocks = window.trace.facts.blocks
+    # md is at many stripes at once, and waits for none of them: each has its place.
+    stacked = [device for device in lower_of if not blocks[device].name.startswith("md")]
+    below = np.concatenate([NONE, *(lower_of[device] for device in stacked)])
     rows = rows[one_of(bios.device_key[rows], below)]
+    if len(rows):
+        rows = rows[~one_of(bios.tid[rows], whole(window.trace).once(_threads_of_md))]
     if not len(rows):
         return NOTHING, NOBODY
-    kept = _kept(bios, np.array(list(lower_of), np.int64), sleeps, window)
-    off = Off(sleeps, whole(window.trace).once(kinds_of))
-    waited = rows[off.are_waited_for(bios, rows)]
+    kept = _kept(bios, np.array(stacked, np.int64), sleeps, window)
+    off = Off(sleeps)
     put = _by_place(bios, rows, kept)
     put = Upkeep(**joined([put, _copied(bios, rows, put, off)]))
-    hands = _hands(_met(kept, np.sort(bios.life_end_ns[waited])), put, bios, off)
-    bio, hand = _by_thread(bios, waited, hands, _places(lower_of))
+    hands = _hands(_met(kept, np.sort(bios.life_end_ns[rows])), put, bios, off)
+    bio, hand = _by_thread(bios, rows, hands, _places(lower_of))
     had = hands.rows(hand)
     mine = Upkeep(bio, had.above, had.begin_ns, had.end_ns)
     return Upkeep(**joined([mine, put])), hands.rows(distinct(hand))
+
+
+def _threads_of_md(window: Window) -> Ints:
+    """Device mapper's arrays (dm-raid) are md's."""
+    threads = window.trace.points["thread"]
+    name = threads["comm"].astype("S16")
+    mine = np.char.startswith(name, b"md") & (np.char.find(name, b"_raid") > 0)
+    tids: Ints = distinct(integers(threads["subject_tid"])[mine])
+    return tids
 
 
 def _met(kept: Kept, ends_ns: Ints) -> Kept:
@@ -148,6 +161,7 @@ def _met(kept: Kept, ends_ns: Ints) -> Kept:
 def _kept(bios: Bios, stacked: Ints, sleeps: Sleeps, window: Window) -> Kept:
     child = np.flatnonzero(bios.parent >= 0)
     child = child[bios.device_key[child] != bios.device_key[bios.parent[child]]]
+    child = child[one_of(bios.device_key[bios.parent[child]], stacked)]
     above = bios.parent[child]
     last = bios.begin_ns.copy()
     np.maximum.at(last, above, bios.life_end_ns[child])
@@ -179,23 +193,13 @@ def _interrupted(tid: Ints, time_ns: Ints, sleeps: Sleeps, window: Window) -> ND
 
 
 class Off:
-    """When threads of the kernel slept: at rest, as who has nothing to do, or for something."""
+    """When threads of the kernel were at rest, as who has nothing to do."""
 
-    def __init__(self, sleeps: Sleeps, kinds: Kinds) -> None:
-        self._sleeps, self._kinds = sleeps, kinds
+    def __init__(self, sleeps: Sleeps) -> None:
+        self._sleeps = sleeps
         rests = at_rest(sleeps, np.arange(len(sleeps))) | sleeps.interruptible
-        self._idle, self._waits = np.flatnonzero(rests), np.flatnonzero(sleeps.asleep & ~rests)
+        self._idle = np.flatnonzero(rests)
         self._rests = AsOf(sleeps.tid[self._idle], sleeps.on_ns[self._idle])
-
-    def are_waited_for(self, bios: Bios, rows: Ints) -> NDArray[np.bool_]:
-        """For which of some bios who queued it slept, or has nobody else's to queue: a worker of
-        the kernel's pools."""
-        sleeps, tid = self._sleeps, bios.tid[rows]
-        last = AsOf(sleeps.tid[self._waits], sleeps.off_ns[self._waits])
-        sleep = at(self._waits, last.at_or_before(tid, bios.life_end_ns[rows] - 1))
-        worker = self._kinds.pool_of(tid, bios.begin_ns[rows]) >= 0
-        waited: NDArray[np.bool_] = worker | (at(sleeps.on_ns, sleep) > bios.begin_ns[rows])
-        return waited
 
     def rest(self, tid: Ints, time_ns: Ints) -> Ints:
         """When each thread came to rest, last before a time; -1: never."""
