@@ -8,7 +8,7 @@ says both places (ops_run_io), which mostly leaves one answer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Final
@@ -143,3 +143,24 @@ def allowed(disks: int, above: Ints, device: Ints, sector: Ints) -> list[Layout]
         ):
             found.append(layout)
     return found
+
+
+def agreed(every: Sequence[Layout], sector: Ints, size_bytes: Ints) -> Layout | None:
+    """Any of several layouts that tell of the same places for all that is asked for, if they do."""
+    if len(every) > 1:
+        edges = _edges(sector, size_bytes, min(layout.chunk for layout in every))
+        first, *others = (
+            [layout.place_of(edges) + begin for begin in layout.begin_of.values()]
+            for layout in every
+        )
+        if any(not np.array_equal(first, places) for places in others):
+            return None
+    return every[0] if every else None
+
+
+def _edges(first: Ints, size_bytes: Ints, chunk: int) -> Ints:
+    """Where bios begin, and each chunk within: from there on, places follow one another."""
+    last = first + np.maximum(size_bytes // 512, 1) - 1
+    more = last // chunk - first // chunk
+    behind = np.arange(more.sum()) - np.repeat(np.cumsum(more) - more, more) + 1
+    return np.concatenate([first, (np.repeat(first // chunk, more) + behind) * chunk])

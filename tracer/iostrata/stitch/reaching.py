@@ -7,6 +7,8 @@ How far is what a lost event is for:
   that is lost, nobody knows who served those before.
 - What was asked of a stacked device before a loss ends, and was complete behind that, kept others
   waiting there, who are not told for what; so does a commit, and a request of io_uring.
+- What a worker passes on in turn is for who asked first: as long as any who may have is there. And
+  where an array has its stripes is told by all that it passes on.
 - A call is told when it ends: where that is lost, nobody knows what its thread had before that.
 - A thread is named once, for as long as it lives. What else it did may say what it is (see
   ``kinds``); one of which nothing does is nobody that is known, whomever it lets go.
@@ -29,10 +31,12 @@ from iostrata.columns import (
     changes,
     distinct,
     in_order,
+    meets,
     one_of,
     order_of,
     pair_key,
 )
+from iostrata.stitch.arrays import agreed, arrays_of
 from iostrata.stitch.completions import completion_of, completions
 from iostrata.stitch.handing import TAKEN_OVER_NS
 from iostrata.stitch.kinds import kinds_of
@@ -87,6 +91,7 @@ def _reach(window: Window) -> Union:
         blocks = trace.facts.blocks.values()
         stacked = [block.device_key for block in blocks if block.lower_keys or block.backing]
         parts += _of_stacked(window, lost, stacked) if stacked else ()
+        parts += _of_turns(window, lost)
         if trace.points["sched_woken"].known or len(trace.points["kvm_exit"]):
             parts += _of_unnamed(window, lost, stacked)
         parts += [_of_asynchronous(window, lost), _of_calls(window, lost)]
@@ -125,6 +130,51 @@ def _of_requests(
     paired = np.flatnonzero(requests.device_key == device)
     _reach_on(end, lost, requests.issue_ns[paired], requests.complete_ns[paired])
     return begin, end
+
+
+def _of_turns(window: Window, lost: Union) -> Iterator[Reach]:
+    """Of devices whose bios are told apart by all that are there: whose workers hand on empty
+    flushes in turn, for as long as any is under way; and arrays of which too little is left to tell
+    where their stripes are."""
+    handed = window.columns("block_bio_remap", "tid", "old_dev", "size_bytes")
+    arrays = arrays_of(window.trace)
+    queued = window.columns("block_bio_queue", "dev", "sector", "size_bytes")
+    for device in distinct(handed["old_dev"]).tolist():
+        begin, end, tid = _asked_there(window, device)
+        flushes = (handed["old_dev"] == device) & (handed["size_bytes"] == 0)
+        mine = queued["dev"] == device
+        asked = queued["sector"][mine], queued["size_bytes"][mine]
+        if device in arrays and not agreed(arrays[device].layouts, *asked):
+            yield begin, end
+        elif not one_of(handed["tid"][flushes], tid).all():
+            busy = Union(begin, end)
+            some = meets(busy.begins, busy.ends, lost.begins, lost.ends + 1)
+            yield busy.begins[some], busy.ends[some]
+
+
+def _asked_there(window: Window, device: int) -> tuple[Ints, Ints, Ints]:
+    """Bios on a device that has no requests: from when to when they were under way at most, and
+    who queued them."""
+    queued = window.columns("block_bio_queue", "bio_key", "dev", "tid")
+    mine = np.flatnonzero(queued["dev"] == device)
+    key, begin = queued["bio_key"][mine], queued["time_ns"][mine]
+    done = window.columns("block_bio_complete", "bio_key", "dev")
+    own = np.flatnonzero(done["dev"] == device)
+    ended, over = done["bio_key"][own], done["time_ns"][own]
+    by_key, by_end = AsOf(key, begin), AsOf(ended, over)
+    end = at(over, by_end.at_or_after(key, begin))
+    again = by_key.following()
+    end = np.minimum(np.where(end >= 0, end, window.trace.end_ns), again)
+    # Of what was begun in a loss only the end is left.
+    row = by_key.at_or_before(ended, over)
+    begun = np.flatnonzero((row < 0) | (at(end, row) != over))
+    since = np.searchsorted(window.trace.losses.apart.begins, over[begun]) - 1
+    since_ns = np.where(since >= 0, at(window.trace.losses.apart.begins, since), 0)
+    return (
+        np.concatenate([begin, since_ns]),
+        np.concatenate([end, over[begun]]),
+        queued["tid"][mine],
+    )
 
 
 def _left(window: Window, device: int, requests: Requests) -> Reach:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, at, one_of, order_of
-from iostrata.stitch.arrays import Array, Layout
+from iostrata.stitch.arrays import Array, Layout, agreed
 from iostrata.stitch.bios import Bios
 
 SEARCH: Final = 1024
@@ -52,24 +52,7 @@ def _known(bios: Bios, data: Ints, above: Ints, layouts: Iterable[Layout]) -> La
     """
     told = bios.old_sector[data], bios.device_key[data], bios.sector[data]
     every = [layout for layout in layouts if layout.allows(*told)]
-    if len(every) > 1:
-        edges = _edges(bios, above, min(layout.chunk for layout in every))
-        first, *others = (
-            [layout.place_of(edges) + begin for begin in layout.begin_of.values()]
-            for layout in every
-        )
-        if any(not np.array_equal(first, places) for places in others):
-            return None
-    return every[0] if every else None
-
-
-def _edges(bios: Bios, above: Ints, chunk: int) -> Ints:
-    """Where bios begin, and each chunk within: from there on, places follow one another."""
-    first = bios.sector[above]
-    last = first + np.maximum(bios.size_bytes[above] // 512, 1) - 1
-    more = last // chunk - first // chunk
-    behind = np.arange(more.sum()) - np.repeat(np.cumsum(more) - more, more) + 1
-    return np.concatenate([first, (np.repeat(first // chunk, more) + behind) * chunk])
+    return agreed(every, bios.sector[above], bios.size_bytes[above])
 
 
 def _first_to_end(bios: Bios, rows: Ints, place: Ints, above: Ints, layout: Layout) -> Ints:

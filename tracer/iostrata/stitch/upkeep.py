@@ -53,7 +53,6 @@ class Upkeep:
     def rows(self, rows: Ints) -> Upkeep:
         return Upkeep(**{name: column[rows] for name, column in vars(self).items()})
 
-
     def asked(self, root: Ints) -> Ints:
         """Of each bio the whole one (``root``) that it was asked for by: of the device's own, the
         first that waited."""
@@ -348,6 +347,11 @@ def logged_of(
             place[: len(above)], bios.begin_ns[above], passed[above],
             place[: len(mine)], bios.begin_ns[mine], bios.life_end_ns[mine],
         )  # fmt: skip
+        # What was not over yet was not waited for; what had begun before may be in a loss.
+        within = (bios.begin_ns[mine[row]] >= bios.begin_ns[above[one]]) & (
+            bios.life_end_ns[mine[row]] <= passed[above[one]]
+        )
+        one, row = one[within], row[within]
         above = above[one]
         found.append(Upkeep(mine[row], above, bios.begin_ns[above], passed[above]))
     return Upkeep(**joined(found))
