@@ -14,7 +14,7 @@
 
 /* Of one call; more are counted as lost.  Where the kernel has no loop (before Linux e6f2dd0f8067, in
  * v5.17), the verifier goes through each turn. */
-#define AIO_BLOCKS 4096
+#define AIO_BLOCKS 512
 #define AIO_TURNS 256
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
