@@ -12,10 +12,7 @@
 #include "task.bpf.h"
 #include "work.bpf.h"
 
-/* Of one call; more are counted as lost.  Where the kernel has no loop (before Linux e6f2dd0f8067, in
- * v5.17), the verifier goes through each turn. */
-#define AIO_BLOCKS 512
-#define AIO_TURNS 256
+#define AIO_BLOCKS 256 /* of one call; more are counted as lost */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -152,7 +149,8 @@ static __always_inline bool block_read(struct iocb *block, __u64 address, __u32 
 	return false;
 }
 
-static __always_inline int block_tell(__u64 context, __u32 order, __u32 point)
+/* Not static: the verifier then looks at it once, instead of once a turn of the loop. */
+int aio_block(__u64 context, __u32 order, __u32 point)
 {
 	struct thread *thread = thread_of(current_tid());
 	struct file_identity file;
@@ -207,80 +205,28 @@ int aio_expect(__u64 context, __u32 order)
 	return 0;
 }
 
-/* A call whose blocks are told. */
-struct aio_call {
-	__u64 context;
-	__u32 point;
-	__u32 count;
-};
-
-/* False: it is none that is recorded, or has no blocks. */
-static __always_inline bool call_ended(struct aio_exit_context *ctx, struct aio_call *call,
-				       __u32 most)
-{
-	struct thread *thread = thread_of(current_tid());
-	__s64 count = ctx->result;
-
-	if (!thread || !thread->enter_ns)
-		return false;
-	if (count <= 0) {
-		thread->enter_ns = 0;
-		return false;
-	}
-	caller_announce(thread);
-	switches_end(thread);
-	call->context = (__u64)context_of(thread->scratch[0]);
-	call->point = ctx->nr == __NR_io_submit ? POINT_aio_submit : POINT_aio_complete;
-	call->count = count < most ? count : most;
-	if (count > most)
-		emit_lost_count(current_cpu(), call->point, count - most);
-	return true;
-}
-
-static __always_inline void call_told(void)
-{
-	struct thread *thread = thread_of(current_tid());
-
-	if (thread)
-		thread->enter_ns = 0;
-}
-
-static long aio_turn(__u32 order, struct aio_call *call)
-{
-	block_tell(call->context, order, call->point);
-	return 0;
-}
-
 /* First, so that it is attached first: no call is begun whose end is not seen.  One for all, as the
  * kernel takes long to verify it. */
 SEC("tp")
 int aio_exit(struct aio_exit_context *ctx)
 {
-	struct aio_call call;
+	__u32 point = ctx->nr == __NR_io_submit ? POINT_aio_submit : POINT_aio_complete;
+	struct thread *thread = thread_of(current_tid());
+	__s64 count = ctx->result;
+	__u64 context;
 
-	if (!call_ended(ctx, &call, AIO_BLOCKS))
+	if (!thread || !thread->enter_ns)
 		return 0;
-	bpf_loop(call.count, aio_turn, &call, 0);
-	call_told();
-	return 0;
-}
-
-/* Not static: the verifier then looks at it once, instead of once a turn of the loop. */
-int aio_block(__u64 context, __u32 order, __u32 point)
-{
-	return block_tell(context, order, point);
-}
-
-SEC("tp")
-int aio_exit_by_turns(struct aio_exit_context *ctx)
-{
-	struct aio_call call;
-
-	if (!call_ended(ctx, &call, AIO_TURNS))
-		return 0;
-	for (__u32 order = 0; order < AIO_TURNS && order < call.count; order++)
-		aio_block(call.context, order, call.point);
-	call_told();
+	if (count > 0) {
+		caller_announce(thread);
+		switches_end(thread);
+		context = (__u64)context_of(thread->scratch[0]);
+		for (__u32 i = 0; i < AIO_BLOCKS && i < count; i++)
+			aio_block(context, i, point);
+		if (count > AIO_BLOCKS)
+			emit_lost_count(current_cpu(), point, count - AIO_BLOCKS);
+	}
+	thread->enter_ns = 0;
 	return 0;
 }
 
@@ -299,7 +245,7 @@ static __always_inline void expect_all(__u64 id, __s64 count)
 	if (!thread || !reads_ring(thread))
 		return;
 	context = (__u64)context_of(id);
-	for (__u32 i = 0; i < AIO_TURNS && i < count; i++)
+	for (__u32 i = 0; i < AIO_BLOCKS && i < count; i++)
 		aio_expect(context, i);
 }
 

@@ -15,7 +15,6 @@ static const struct calls {
 	const char *names[MAX_CALLS];
 } calls[] = {
 	{ "aio_exit", "sys_exit_", { "io_submit", "io_getevents", "io_pgetevents" } },
-	{ "aio_exit_by_turns", "sys_exit_", { "io_submit", "io_getevents", "io_pgetevents" } },
 	{ "aio_getevents_enter", "sys_enter_", { "io_getevents", "io_pgetevents" } },
 	{ "syscall_enter_sync", "sys_enter_", { "fsync", "fdatasync", "syncfs" } },
 	{ "syscall_enter_sync_all", "sys_enter_", { "sync" } },

@@ -49,7 +49,6 @@ static const char *const of_x86[] = { "kvm" };
 
 /* The second is loaded only where the first is refused. */
 static const char *const substitutes[][2] = {
-	{ "aio_exit", "aio_exit_by_turns" },
 	{ "syscall_enter_msync", "syscall_enter_msync_blind" },
 	{ "uring_submit_req", "uring_submit_sqe" },
 	{ "btrfs_sync_file", "btrfs_sync_file_enter" },
@@ -74,7 +73,6 @@ static const struct {
 	const char *program;
 	enum bpf_func_id helper;
 } callers[] = {
-	{ "aio_exit", BPF_FUNC_loop },
 	{ "syscall_enter_msync", BPF_FUNC_find_vma },
 };
 

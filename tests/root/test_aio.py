@@ -55,7 +55,7 @@ def test_a_control_block_that_is_used_again_while_its_request_is_under_way(
     assert int(found.writes.latency_ns.sum()) == pytest.approx(int(told), rel=0.05)
 
 
-@pytest.mark.parametrize(("blocks", "lost"), [(256, 0), (512, 0), (516, 4)])
+@pytest.mark.parametrize(("blocks", "lost"), [(256, 0), (260, 4)])
 def test_the_blocks_of_one_call(
     recorder: Path, tmp_path: Path, disk: Path, blocks: int, lost: int
 ) -> None:
