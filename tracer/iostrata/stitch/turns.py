@@ -24,7 +24,7 @@ from iostrata.stitch.bios import DEPTH, Bios, Carried
 from iostrata.stitch.blockio import flushes_for
 from iostrata.stitch.cpus import Queues
 from iostrata.stitch.handles import commit_of, every_commit, handled
-from iostrata.stitch.people import IDLE, People
+from iostrata.stitch.people import IDLE, NOBODY, People
 from iostrata.stitch.requests import OP_WRITE, Requests
 from iostrata.stitch.spans import Spans
 from iostrata.stitch.wakeup import Sleeps, by_interrupt
@@ -51,6 +51,9 @@ DISK: Final = 3
 JOURNAL: Final = 4
 KIND: Final = np.arange(1, len(TOLD) + 1).dot(TOLD).astype(np.uint8)
 """Of each rank."""
+
+PAGE: Final = 4096
+"""The least that a page cache writes down, on most machines."""
 
 Tell = Callable[[Spans, Ints | None], list[Parts]]
 """Of spans of one kind, and ``whose`` (as in ``Behind.of``): the parts that some are known to be
@@ -360,7 +363,10 @@ def _asked_by(waited: Waited) -> tuple[Ints, Ints]:
 
 def _kept(requests: Requests, flush: Ints, who: Ints, people: People) -> Ints:
     """For whom requests are (``who``), where those that write down for a ``flush`` what the page
-    cache held are of all who wrote to that device since the flush before, each by its size."""
+    cache held are of all who wrote to that device since the flush before, each by its size.
+
+    What is more than those wrote, page by page, was written before anybody looked.
+    """
     some = np.flatnonzero(flush >= 0)
     if not len(some):
         return who
@@ -371,10 +377,19 @@ def _kept(requests: Requests, flush: Ints, who: Ints, people: People) -> Ints:
     following = AsOf(disk[flushes], requests.issue_ns[flushes]).at_or_after(
         disk[wrote], requests.complete_ns[wrote]
     )
-    work = at(flushes, following)
-    crowd = people.crowds(len(who), work, who[wrote], requests.size_bytes[wrote])
+    work, size = at(flushes, following), -(-requests.size_bytes[wrote] // PAGE) * PAGE
+    left = np.bincount(flush[some], requests.size_bytes[some], minlength=len(who))
+    known = work >= 0
+    left -= np.bincount(work[known], size[known], minlength=len(who))
+    more = np.flatnonzero(left > 0)
+    crowd = people.crowds(
+        len(who),
+        np.concatenate([work, more]),
+        np.concatenate([who[wrote], np.full(len(more), NOBODY)]),
+        np.concatenate([size, left[more].astype(np.int64)]),
+    )
     found = who.copy()
-    found[some] = np.where(crowd[flush[some]] >= 0, crowd[flush[some]], who[some])
+    found[some] = crowd[flush[some]]
     return found
 
 
