@@ -143,7 +143,8 @@ int filter_add_process(struct iostrata *skeleton, struct thread *threads, pid_t 
 
 		if (tid <= 0)
 			continue;
-		if (filter_add_thread(skeleton, threads, tid, pid,
+		if (filter_find_thread(skeleton, tid) < 0 &&
+		    filter_add_thread(skeleton, threads, tid, pid,
 				      works_for_process(tid) ? THREAD_WORKER : kind))
 			warn("too many threads: thread %d is not recorded", tid);
 		snprintf(children, sizeof(children), "/proc/%d/task/%d/children", pid, tid);

@@ -23,10 +23,9 @@ from iostrata.columns import (
     pair_key,
 )
 from iostrata.stitch.arrays import arrays_of
-from iostrata.stitch.requests import OP_FLUSH, OPERATION_MASK
+from iostrata.stitch.requests import FUA, OP_FLUSH, OPERATION_MASK
 from iostrata.stitch.window import Columns, Window
 
-FUA: Final = 1 << 17
 PREFLUSH: Final = 1 << 18
 QUEUED, SPLIT, REMAPPED = range(3)
 
@@ -69,8 +68,7 @@ class Begun:
 
     @property
     def wants_flush(self) -> NDArray[np.bool_]:
-        asked = (self.flags & (FUA | PREFLUSH)) != 0
-        wants: NDArray[np.bool_] = asked | ((self.flags & OPERATION_MASK) == OP_FLUSH)
+        wants: NDArray[np.bool_] = self.begins_with_flush | ((self.flags & FUA) != 0)
         return wants
 
     @property

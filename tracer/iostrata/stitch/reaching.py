@@ -140,7 +140,7 @@ def _of_turns(window: Window, lost: Union) -> Iterator[Reach]:
     arrays = arrays_of(window.trace)
     queued = window.columns("block_bio_queue", "dev", "sector", "size_bytes")
     for device in distinct(handed["old_dev"]).tolist():
-        begin, end, tid = _asked_there(window, device)
+        begin, end, tid = _asked_there(window, lost, device)
         flushes = (handed["old_dev"] == device) & (handed["size_bytes"] == 0)
         mine = queued["dev"] == device
         asked = queued["sector"][mine], queued["size_bytes"][mine]
@@ -152,7 +152,7 @@ def _of_turns(window: Window, lost: Union) -> Iterator[Reach]:
             yield busy.begins[some], busy.ends[some]
 
 
-def _asked_there(window: Window, device: int) -> tuple[Ints, Ints, Ints]:
+def _asked_there(window: Window, lost: Union, device: int) -> tuple[Ints, Ints, Ints]:
     """Bios on a device that has no requests: from when to when they were under way at most, and
     who queued them."""
     queued = window.columns("block_bio_queue", "bio_key", "dev", "tid")
@@ -168,8 +168,8 @@ def _asked_there(window: Window, device: int) -> tuple[Ints, Ints, Ints]:
     # Of what was begun in a loss only the end is left.
     row = by_key.at_or_before(ended, over)
     begun = np.flatnonzero((row < 0) | (at(end, row) != over))
-    since = np.searchsorted(window.trace.losses.apart.begins, over[begun]) - 1
-    since_ns = np.where(since >= 0, at(window.trace.losses.apart.begins, since), 0)
+    since = np.searchsorted(lost.begins, over[begun]) - 1
+    since_ns = np.where(since >= 0, at(lost.begins, since), 0)
     return (
         np.concatenate([begin, since_ns]),
         np.concatenate([end, over[begun]]),

@@ -195,15 +195,16 @@ class Stack:
         loose = (bios.parent < 0) & (above < 0) & ~owned & bios.kernel_thread
         some = np.flatnonzero(loose)
         loose[some] = ~workers.works_for_another(bios.tid[some], bios.begin_ns[some])
-        parent, tied_by, settled = _by_stripe(bios, requests, loose, lower_of, window.trace)
+        bare, trace = is_bare(bios, requests), window.trace
+        parent, tied_by, settled = _by_stripe(bios, bare, loose, lower_of, trace)
         loose &= ~settled
         upkeep, self.hands = upkeep_of(bios, loose, lower_of, sleeps, window)
         loose[upkeep.bio] = False
-        log = logged_of(bios, loose, lower_of, window.trace.facts)
+        log = logged_of(bios, loose, lower_of, trace.facts)
         loose[log.bio], tied_by[log.bio] = False, TIME
         self.upkeep = Upkeep(**joined([upkeep, log]))
         with_stripes = replace(bios, parent=parent)
-        parent, above, tied = _by_time(with_stripes, requests, loose, above, lower_of)
+        parent, above, tied = _by_time(with_stripes, requests, bare, loose, above, lower_of)
         self.tied_by = bios.of_root(np.where(tied, TIME, tied_by))
         lower = lowered(parent, above, bios.device_key)
         if len(self.upkeep.bio):
@@ -293,6 +294,8 @@ def _with_flushes(bios: Bios, lower_of: Mapping[int, Ints]) -> Ints:
     empty = (parent < 0) & (bios.above < 0) & bios.wants_flush & (bios.size_bytes == 0)
     for device, devices in lower_of.items():
         rows = np.flatnonzero(empty & one_of(bios.device_key, devices))
+        if not len(rows):
+            continue
         asked = np.flatnonzero(bios.wants_flush & (bios.device_key == device))
         last = AsOf(bios.tid[asked], bios.queue_ns[asked]).at_or_before(
             bios.tid[rows], bios.queue_ns[rows]
@@ -308,7 +311,7 @@ def _with_flushes(bios: Bios, lower_of: Mapping[int, Ints]) -> Ints:
 
 def _by_stripe(
     bios: Bios,
-    requests: Requests,
+    bare: NDArray[np.bool_],
     loose: NDArray[np.bool_],
     lower_of: Mapping[int, Ints],
     trace: Trace,
@@ -316,7 +319,7 @@ def _by_stripe(
     """Bios that are for a stripe of an array: ``parent`` with them, of each one of TIED_BY, and of
     which that is all that is to be said."""
     parent, tied_by = bios.parent.copy(), np.full(len(bios), KEY)
-    settled, bare = np.zeros(len(bios), np.bool_), is_bare(bios, requests)
+    settled = np.zeros(len(bios), np.bool_)
     for device, array in arrays_of(trace).items():
         rows = np.flatnonzero(
             loose
@@ -325,7 +328,7 @@ def _by_stripe(
             & (bios.life_end_ns >= 0)
         )
         above = np.flatnonzero(bare & ~bios.read & (bios.device_key == device))
-        if not len(rows) or device in requests.disks:
+        if not len(rows):
             continue
         parent[rows], settled[rows] = of_stripes(bios, rows, above, lower_of[device], array)
         tied_by[rows[parent[rows] >= 0]] = PLACE
@@ -335,13 +338,13 @@ def _by_stripe(
 def _by_time(
     bios: Bios,
     requests: Requests,
+    bare: NDArray[np.bool_],
     loose: NDArray[np.bool_],
     above: Ints,
     lower_of: Mapping[int, Ints],
 ) -> tuple[Ints, Ints, NDArray[np.bool_]]:
     """Bios that lived within one above: ``parent`` and ``above`` with them, and which."""
     parent, above, tied = bios.parent.copy(), above.copy(), np.zeros(len(bios), np.bool_)
-    bare = is_bare(bios, requests)
     for device, devices in lower_of.items():
         rows = np.flatnonzero(
             loose & ~tied & one_of(bios.device_key, devices) & (bios.life_end_ns >= 0)

@@ -6,6 +6,8 @@ that clears or copies a block, before a bio that needs that is passed on. Two th
 bios that was. Who passes one on, or says that it is complete, kept it waiting with what it had
 below since it was let go itself, and so did who had let it go. And what was written, while a bio
 waited, to the place that it is passed on to then, was for it. All that waited have it.
+
+Arrays and caches log what is written to them, for many at a time: there is only time that tells.
 """
 
 from __future__ import annotations
@@ -334,11 +336,11 @@ def logged_of(
     passed = np.where(bios.life_end_ns >= 0, bios.life_end_ns, NEVER)
     np.minimum.at(passed, bios.parent[child], bios.begin_ns[child])
     for device, below in lower_of.items():
-        block = facts.blocks.get(device)
-        if not block or not LOGGING.match(block.name):
-            continue
+        kind = LOGGING.match(facts.blocks[device].name)
         mine = rows[one_of(bios.device_key[rows], below)]
-        if not block.name.startswith("md"):
+        if not kind or not len(mine):
+            continue
+        if kind[1] != "md":
             # What a cache writes back is for nobody: only its journal asks for a flush with data.
             mine = mine[bios.wants_flush[mine] & (bios.size_bytes[mine] > 0)]
         above = np.flatnonzero((bios.device_key == device) & ~bios.read)
@@ -351,7 +353,6 @@ def logged_of(
         within = (bios.begin_ns[mine[row]] >= bios.begin_ns[above[one]]) & (
             bios.life_end_ns[mine[row]] <= passed[above[one]]
         )
-        one, row = one[within], row[within]
-        above = above[one]
-        found.append(Upkeep(mine[row], above, bios.begin_ns[above], passed[above]))
+        above = above[one[within]]
+        found.append(Upkeep(mine[row[within]], above, bios.begin_ns[above], passed[above]))
     return Upkeep(**joined(found))
