@@ -280,6 +280,9 @@ struct request_bio_event {
 #define RWF_OF_LINKED 0x40000000u
 #define RWF_OF_SILENT 0x80000000u
 
+/* In ftruncate's rwf: its file becomes larger. */
+#define RWF_OF_GROWING 1
+
 /* An io_uring request, submitted, queued to a worker, or completed; one that is refused is
  * completed without having been submitted, and one for whose completion the ring has no room is
  * told as overflow_event. */

@@ -248,6 +248,8 @@ int syscall_enter_rare(struct enter_context *ctx)
 			size_bytes = part_bytes(arguments.of[3]);
 	} else if (call == CALL_FTRUNCATE) {
 		offset_bytes = arguments.of[1];
+		if (offset_bytes > file_size(identity.file_key))
+			rwf = RWF_OF_GROWING;
 	} else if (call != CALL_SENDFILE && arguments.of[3]) {
 		bpf_probe_read_user(&offset_bytes, sizeof(offset_bytes), (void *)arguments.of[3]);
 	}
@@ -343,6 +345,12 @@ static __always_inline bool mapped_identify(const struct mapped *mapped,
 	return true;
 }
 
+/* Of no length, nothing is looked at. */
+static __always_inline bool msync_is_wanted(const struct enter_context *ctx)
+{
+	return ctx->args[2] & MS_SYNC && ctx->args[1];
+}
+
 SEC("tp")
 int syscall_enter_msync(struct enter_context *ctx)
 {
@@ -353,7 +361,7 @@ int syscall_enter_msync(struct enter_context *ctx)
 	__s64 offset = -1;
 	bool known;
 
-	if (!(ctx->args[2] & MS_SYNC))
+	if (!msync_is_wanted(ctx))
 		return 0;
 	thread = thread_admit();
 	if (!thread)
@@ -385,7 +393,7 @@ int syscall_enter_msync_blind(struct enter_context *ctx)
 	struct file_identity identity = {};
 	struct thread *thread;
 
-	if (!(ctx->args[2] & MS_SYNC))
+	if (!msync_is_wanted(ctx))
 		return 0;
 	thread = thread_admit();
 	if (!thread)

@@ -146,7 +146,8 @@ static __always_inline bool request_is_wanted(__u32 opcode, __u32 open_flags)
 	return !filter.reads || !request_reads(opcode) || read_is_wanted(open_flags);
 }
 
-static __always_inline void request_fill(union event *e, struct io_kiocb *req, __u32 opcode)
+static __always_inline void request_fill(union event *e, struct io_kiocb *req, struct file *file,
+					 __u32 opcode)
 {
 	struct io_splice *splice = (struct io_splice *)req;
 	struct io_sync *sync = (struct io_sync *)req;
@@ -173,6 +174,8 @@ static __always_inline void request_fill(union event *e, struct io_kiocb *req, _
 	case IORING_OP_FTRUNCATE:
 		if (bpf_core_type_exists(struct io_ftrunc))
 			e->io_uring_submit_req.offset_bytes = PEEK((struct io_ftrunc *)req, len);
+		if (file && e->io_uring_submit_req.offset_bytes > file_size((__u64)file))
+			e->io_uring_submit_req.rwf = RWF_OF_GROWING;
 		break;
 	case IORING_OP_SPLICE:
 		e->io_uring_submit_req.offset_bytes = PEEK(splice, off_out);
@@ -210,7 +213,7 @@ static __always_inline int request_emit(struct io_kiocb *req, __u32 opcode, int 
 	if (!e)
 		return 0;
 	e->io_uring_submit_req.request_key = (__u64)req;
-	request_fill(e, req, opcode);
+	request_fill(e, req, file, opcode);
 	e->io_uring_submit_req.inode = identity.inode;
 	e->io_uring_submit_req.dev = identity.dev;
 	e->io_uring_submit_req.open_flags = identity.open_flags;

@@ -62,8 +62,9 @@ def test_json_alone_on_standard_output(capfd: pytest.CaptureFixture[str]) -> Non
     assert json.loads(capfd.readouterr().out)["writes"]["analysed"] == 40
 
 
-def test_keep(temporary: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert status_of(["run", "--keep", "--", "true"]) == 0
+@pytest.mark.parametrize("quiet", [[], ["--quiet"]])
+def test_keep(quiet: list[str], temporary: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert status_of(["run", *quiet, "--keep", "--", "true"]) == 0
     (kept,) = temporary.iterdir()
     assert f"the recording is kept: iostrata replay {kept}" in capfd.readouterr().err
     assert status_of(["replay", str(kept)]) == 0

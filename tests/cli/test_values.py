@@ -119,6 +119,19 @@ def test_no_file_is_called_as_an_option(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(("command", "option"), placing())
+def test_no_file_has_an_empty_name(
+    command: str, option: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in ``--json=$OUT``: nothing would be written, and nobody told."""
+    for words in ([option.opts[0], ""], [f"{option.opts[0]}="]):
+        assert status_of([command, *words]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        takes = f"iostrata: {option.opts[0]} takes a {option.metavar}, "
+        assert captured.err.splitlines()[0] == f"{takes}and its name is empty"
+
+
 @pytest.mark.parametrize("name", ["-", "-x", "./--no-cache", "a--b"])
 def test_a_file_may_have_any_other_name(
     name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

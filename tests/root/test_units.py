@@ -256,6 +256,7 @@ assert libc.msync(base, 131072, MS_SYNC) == 0
 os.fsync(one)
 os.pwrite(one, bytes(65536), 0)
 assert libc.msync(base, 65536, MS_SYNC) == 0
+assert libc.msync(base, 0, MS_SYNC) == 0
 os.fsync(one)
 """
     found = recorded(disk, program(MAPPED + text))

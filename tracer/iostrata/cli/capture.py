@@ -298,6 +298,6 @@ def temporary(story: Story, keep: bool) -> Iterator[Path]:
 
 def _remove(directory: Path, story: Story, keep: bool) -> None:
     if keep:
-        story.say(f"the recording is kept: iostrata replay {directory}")
+        story.tell(f"the recording is kept: iostrata replay {directory}")
     else:
         shutil.rmtree(directory, ignore_errors=True)

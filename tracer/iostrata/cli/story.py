@@ -56,7 +56,11 @@ class Story:
 
     def say(self, text: str) -> None:
         if not self.quiet:
-            self._console.print(f"iostrata: {lines(text)}", markup=False)
+            self.tell(text)
+
+    def tell(self, text: str) -> None:
+        """What is no progress: it is said quietly, too."""
+        self._console.print(f"iostrata: {lines(text)}", markup=False)
 
     def ready(self) -> None:
         if self._live:

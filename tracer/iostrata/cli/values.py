@@ -48,7 +48,7 @@ class Group(TyperGroup):
 
 
 def check_places(words: Mapping[str, Any], parameters: Sequence[Any]) -> None:
-    """Errors: UsageError, where what follows an option is the next one instead of a name.
+    """Errors: UsageError, where what follows an option is the next one instead of a name, or empty.
 
     ``words``: what each parameter was given, by its name.
     """
@@ -58,9 +58,13 @@ def check_places(words: Mapping[str, Any], parameters: Sequence[Any]) -> None:
         if one.param_type_name != "option" or one.metavar not in PLACES or word is None:
             continue
         name, option = shown(word.replace(VERSUS, "--")), one.opts[0]
+        prints = "standard output" in one.help
+        better = "-, for standard output" if prints else one.metavar
+        if not name:
+            raise UsageError(
+                f"{option} takes a {one.metavar}, and its name is empty", f"{option} {better}"
+            )
         if name[:2] in starts:
-            prints = "standard output" in one.help
-            better = "-, for standard output" if prints else one.metavar
             raise UsageError(
                 f"{option} takes a {one.metavar}, and {name} looks like an option",
                 f"{option} {better}, or {option} ./{name}, if that is its name",

@@ -27,7 +27,7 @@ from iostrata.columns import (
     taken,
 )
 from iostrata.crew import by_threads
-from iostrata.stitch.allocating import durable_allocations
+from iostrata.stitch.allocating import durable_allocations, durable_cuts
 from iostrata.stitch.durability import ALL, FILE, FILE_SYSTEM, RANGE, Codes
 from iostrata.stitch.filled import Filled
 from iostrata.trace import Points, Trace
@@ -63,6 +63,8 @@ OF_WRITES: Final = RWF_DSYNC | RWF_SYNC
 O_APPEND: Final = 0o2000
 RWF_APPEND: Final = 0x10
 RWF_NOAPPEND: Final = 0x20
+RWF_OF_GROWING: Final = 0x1
+"""Of the recorder, in ftruncate's rwf: its file becomes larger (events.h)."""
 SYNC_FILE_RANGE_WAITS: Final = 0x1 | 0x4
 
 METHODS: Final = (
@@ -319,6 +321,9 @@ def _operations(
     allocates = call == CALL_FALLOCATE
     if allocates.any():
         method[allocates & ~allocated(trace, columns, rwf)] = PLAIN
+    cuts = call == CALL_FTRUNCATE
+    if cuts.any():
+        method[cuts] = method_of_cut(trace, columns, rwf)[cuts]
     is_write |= (call >= CALL_SENDFILE) & (call <= CALL_COPY_FILE_RANGE)
     # What wrote nothing did not have to be durable; what was allocated had, if that was asked for.
     is_write &= result != 0
@@ -351,6 +356,13 @@ def allocated(trace: Trace, columns: Mapping[str, Ints], mode: Ints) -> NDArray[
     flags = columns["open_flags"]
     opened, inode = (flags & O_DSYNC) != 0, (flags & OPEN_OF_SYNC_INODE) != 0
     return durable_allocations(trace.facts, columns["dev"], mode, opened, inode)
+
+
+def method_of_cut(trace: Trace, columns: Mapping[str, Ints], rwf: Ints) -> Ints:
+    """How they are durable, if they are ftruncate's: by their inode, or not."""
+    durable = (columns["open_flags"] & OPEN_OF_SYNC_INODE) != 0
+    durable &= durable_cuts(trace.facts, columns["dev"], (rwf & RWF_OF_GROWING) != 0)
+    return np.where(durable, METHOD["sync_inode"], PLAIN)
 
 
 class _Sharing:

@@ -12,7 +12,8 @@ URING_SPLICE: Final = 30
 URING_READS: Final = (1, 4, 22, 60)
 # They write no data: they allocate, or cut off.
 URING_FALLOCATE: Final = 17
-URING_CHANGES: Final = (URING_FALLOCATE, 55)
+URING_FTRUNCATE: Final = 55
+URING_CHANGES: Final = (URING_FALLOCATE, URING_FTRUNCATE)
 URING_FSYNC_DATASYNC: Final = 1
 # Of the recorder: flags of a request of io_uring, beside its own (events.h).
 RWF_OF_LINKED: Final = 0x40000000

@@ -35,6 +35,7 @@ from iostrata.stitch.calls import (
     Pieces,
     allocated,
     appends,
+    method_of_cut,
     method_of_write,
 )
 from iostrata.stitch.completions import completion_of, completions, files_of, kept
@@ -54,6 +55,7 @@ from iostrata.stitch.opcodes import (
     URING_FALLOCATE,
     URING_FSYNC,
     URING_FSYNC_DATASYNC,
+    URING_FTRUNCATE,
     URING_READS,
     URING_SPLICE,
     URING_SYNC_FILE_RANGE,
@@ -301,7 +303,10 @@ def _of_uring(trace: Trace) -> Submissions:
     opcode, rwf = submitted["opcode"], submitted["rwf"]
     known = files_of(submitted, completed, done)
     allocates = opcode == URING_FALLOCATE
-    method = method_of_write(known["open_flags"], np.where(allocates, 0, rwf))
+    cuts = opcode == URING_FTRUNCATE
+    method = method_of_write(known["open_flags"], np.where(allocates | cuts, 0, rwf))
+    if cuts.any():
+        method[cuts] = method_of_cut(trace, known, rwf)[cuts]
     if allocates.any():
         method[allocates & ~allocated(trace, known, rwf & ~(RWF_OF_LINKED | RWF_OF_SILENT))] = PLAIN
     fsync = np.where((rwf & URING_FSYNC_DATASYNC) != 0, METHOD["fdatasync"], METHOD["fsync"])

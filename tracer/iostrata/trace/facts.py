@@ -184,6 +184,11 @@ class Facts:
         types = self.file_systems(device_key)
         return types[0] if len(types) == 1 else "unknown"
 
+    def is_mounted_with(self, device_key: int, option: str) -> bool:
+        """Whether a file system has that option, by what its mounts said when it was recorded."""
+        mounts = self._mounts_of.get(device_key, ())
+        return any(option in mount.options.split(",") for mount in mounts)
+
     def name_of(self, met: Met) -> str:
         """As ``file_system_name``, of what was met."""
         is_upper = met.kind == "overlay" and met.below_key
