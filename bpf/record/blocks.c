@@ -300,6 +300,7 @@ int blocks_collect(struct blocks *blocks)
 	}
 	free(io_costs);
 	free(names);
+	mapper_read(blocks);
 	return blocks->list ? 0 : -ENOMEM;
 }
 
@@ -347,8 +348,11 @@ static unsigned int below(const struct blocks *blocks, unsigned int dev, struct 
 {
 	const struct block *block = blocks_find(blocks, blocks_disk_of(blocks, dev));
 
-	for (unsigned int i = 0; block && depth && i < block->lower_count; i++) {
-		unsigned int lower = block->lower_devs[i];
+	for (unsigned int i = 0; block && depth && i < block->lower_count + block->store_count;
+	     i++) {
+		unsigned int lower = i < block->lower_count
+					     ? block->lower_devs[i]
+					     : block->store_devs[i - block->lower_count];
 		unsigned int disk = blocks_disk_of(blocks, lower);
 
 		/* A loop device's backing file lies on a file system; for others the bit is idle. */

@@ -9,19 +9,28 @@
 
 #include "record.h"
 
+static void print_devs(FILE *out, const unsigned int *devs, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++)
+		fprintf(out, "%s%u", i ? "," : "", devs[i]);
+	if (!count)
+		fputc('-', out);
+}
+
 static void print_block(FILE *out, const struct block *block)
 {
 	fprintf(out, "%u\t%s\t%u\t%s\t%s\t%s\t%s\t%s\t%s\t", block->dev, block->name,
 		block->parent_dev, block->scheduler, block->write_cache, block->fua,
 		block->rotational, block->logical_block_size, block->backing);
-	for (unsigned int i = 0; i < block->lower_count; i++)
-		fprintf(out, "%s%u", i ? "," : "", block->lower_devs[i]);
-	fputs(block->lower_count ? "\t" : "-\t", out);
+	print_devs(out, block->lower_devs, block->lower_count);
+	fputc('\t', out);
 	if (block->backing_inode)
 		fprintf(out, "%llu\t", block->backing_inode);
 	else
 		fputs("-\t", out);
-	fprintf(out, "%s\t%s\t%s\n", block->transport, block->queue_limits, block->pci);
+	fprintf(out, "%s\t%s\t%s\t", block->transport, block->queue_limits, block->pci);
+	print_devs(out, block->store_devs, block->store_count);
+	fputc('\n', out);
 }
 
 FILE *facts_create(int directory_fd, const char *name)
@@ -226,7 +235,7 @@ int facts_write(const struct blocks *blocks, int directory_fd)
 		return -errno;
 	fputs("dev\tname\tparent_dev\tscheduler\twrite_cache\tfua\trotational\t"
 	      "logical_block_size\tbacking\tlower_devs\tbacking_inode\ttransport\t"
-	      "queue_limits\tpci\n",
+	      "queue_limits\tpci\tstore_devs\n",
 	      out);
 	for (unsigned int i = 0; i < blocks->count; i++)
 		print_block(out, &blocks->list[i]);

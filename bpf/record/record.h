@@ -184,6 +184,8 @@ struct block {
 	bool empty;                       /* it has none yet: a loop device without a file */
 	unsigned int lower_devs[64];
 	unsigned int lower_count;
+	unsigned int store_devs[8]; /* where snapshots keep what is about to be overwritten here */
+	unsigned int store_count;
 };
 
 struct blocks {
@@ -194,6 +196,8 @@ struct blocks {
 /* vendor:device of a directory of sysfs that is a PCI device's; false: it is none. */
 bool read_pci_id(const char *directory, char *id, size_t size);
 int blocks_collect(struct blocks *blocks);
+/* Adds what device mapper tells of its own devices' stores: only who may manage them is told. */
+void mapper_read(struct blocks *blocks);
 void blocks_free(struct blocks *blocks);
 /* What there is now, with what has gone since; of now nothing is left.  -errno: all is as it was. */
 int blocks_add(struct blocks *blocks, struct blocks *now);

@@ -340,3 +340,34 @@ def test_what_is_logged_for_several_at_once(name: str, flags: int, *, waited: bo
     row = [layer.row for layer in breakdown.layers].index("device.data")
     who = set(breakdown.behind.who[breakdown.behind.layer == row].tolist())
     assert {breakdown.behind.names[one].process for one in who} == {"writer"}
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_what_a_snapshot_keeps_of_what_is_overwritten(*, known: bool) -> None:
+    """Two write at once: each chunk is read where it lies and written to the store, and both are
+    noted there behind that. So both wait for all of it."""
+    world = World()
+    world.builder.block(THIN, "dm-1", lower_keys=(SDA,), store_keys=(META,) * known)
+    world.builder.block(SDA, "sda").block(META, "sdb")
+    origin, data, store = (Block(world, dev) for dev in (THIN, SDA, META))
+    of_kernel(world)
+    for number in range(2):
+        place, later = {"sector": 8 + 64 * number}, 100 * number
+        origin.queue(2_000 + later, 100 + number, 0xB0 + number, **place)
+        data.queue(3_000 + later, COPIER, 0xE0 + number, flags=0, kernel=1, **place)
+        data.request(3_100 + later, 13_100 + later, 0xF0 + number, 0xE0 + number, **place)
+        store.queue(14_000 + later, COPIER, 0xC0 + number, flags=WRITE, kernel=1, sector=number)
+        store.request(14_100 + later, 24_100 + later, 0xD0 + number, 0xC0 + number, sector=number)
+    store.queue(25_000, KWORKER, 0xC2, sector=5_000, flags=WRITE, kernel=1)
+    store.request(25_100, 35_100, 0xD2, 0xC2, sector=5_000)
+    for number in range(2):
+        place, later = {"sector": 8 + 64 * number}, 100 * number
+        data.queue(36_000 + later, COPIER, 0xB8 + number, kernel=1, **place)
+        data.request(36_100 + later, 46_100 + later, 0xA0 + number, 0xB8 + number, **place)
+        origin.complete(46_200 + later, 0xB0 + number)
+        one_write(world, THIN, 48_000 + later, tid=100 + number)
+    found = accounts(told(world))
+    rows = ("device.read", "device.data", "block.stacked")
+    for number in range(2):
+        times = tuple(found[100 + number][0].get(row, 0) for row in rows)
+        assert times == ((10_100, 30_200, 3_500) if known else (0, 10_000, 34_100))

@@ -42,8 +42,9 @@ ARCHITECTURES: Final = {
         firmware=("-bios", "qboot.rom"),
         accelerators={
             "kvm": ("-accel", "kvm", "-cpu", "host"),
-            # With AMD's virtualization, so that machines can be nested.
-            "tcg": ("-accel", "tcg,thread=multi", "-cpu", "max,+svm"),
+            # With AMD's virtualization, so that machines can be nested. Without AVX2: QEMU 7.2's
+            # gathers wrong numbers, so NumPy sorted wrongly in a machine, or ended by a signal.
+            "tcg": ("-accel", "tcg,thread=multi", "-cpu", "max,+svm,-avx2"),
         },
         boot="console=ttyS0 quiet panic=-1 tsc=reliable mitigations=off",
         poll="idle=poll",

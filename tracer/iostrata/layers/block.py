@@ -91,7 +91,7 @@ BLOCK: Final = Declaration(
             ("block_bio_queue", "block_bio_remap", "block_bio_complete"),
             "the work of device mapper, md or loop: a worker of its own, encryption, mirrors, a "
             "file under it; and what it reads or copies on its disks for itself, where nothing "
-            "says for whom (a snapshot that is not a thin volume's, before it lets others write).",
+            "says for whom (for a snapshot that was made since the recording began).",
             "#a1887f",
             "queue",
             contended=True,

@@ -76,7 +76,8 @@ def _seen_below(facts: Facts, block: BlockDevice, seen: set[int]) -> set[int]:
     """A device's next ones below: what passed nothing on may have others below it at work."""
     found, left, passed = set[int](), [block], {block.device_key}
     while left:
-        below = {facts.disk_of(key) for key in left.pop().lower_keys} - passed
+        block = left.pop()
+        below = {facts.disk_of(key) for key in (*block.lower_keys, *block.store_keys)} - passed
         passed |= below
         found |= below & seen
         left += [facts.blocks[key] for key in below - seen if key in facts.blocks]

@@ -7,7 +7,9 @@ bios that was. Who passes one on, or says that it is complete, kept it waiting w
 below since it was let go itself, and so did who had let it go. And what was written, while a bio
 waited, to the place that it is passed on to then, was for it. All that waited have it.
 
-Arrays and caches log what is written to them, for many at a time: there is only time that tells.
+Arrays and caches log what is written to them, for many at a time, and a snapshot's origin copies
+what is about to be overwritten, and awaits all copies before it notes them: there is only time that
+tells.
 """
 
 from __future__ import annotations
@@ -328,19 +330,23 @@ def logged_of(
 ) -> Upkeep:
     """What arrays and caches log before they write it, of what is nobody's (``own``): one write
     after the other, each of what many have asked for. Who is not in one waits for the next, and
-    that for this one: so all have it who wait meanwhile."""
+    that for this one: so all have it who wait meanwhile. So they have what a snapshot reads, and
+    writes, to keep what was there: it is noted when none is under way (dm-snap-persistent.c)."""
     found = [NOTHING]
-    rows = np.flatnonzero(own & ~bios.read & (bios.life_end_ns >= 0))
+    rows = np.flatnonzero(own & (bios.life_end_ns >= 0))
     # What it reads for one, it reads before.
     child = np.flatnonzero((bios.parent >= 0) & ~bios.read)
     passed = np.where(bios.life_end_ns >= 0, bios.life_end_ns, NEVER)
     np.minimum.at(passed, bios.parent[child], bios.begin_ns[child])
     for device, below in lower_of.items():
-        kind = LOGGING.match(facts.blocks[device].name)
+        block = facts.blocks[device]
+        kind = LOGGING.match(block.name)
         mine = rows[one_of(bios.device_key[rows], below)]
-        if not kind or not len(mine):
+        if not (kind or block.store_keys) or not len(mine):
             continue
-        if kind[1] != "md":
+        if kind:
+            mine = mine[~bios.read[mine]]
+        if kind and kind[1] != "md":
             # What a cache writes back is for nobody: only its journal asks for a flush with data.
             mine = mine[bios.wants_flush[mine] & (bios.size_bytes[mine] > 0)]
         above = np.flatnonzero((bios.device_key == device) & ~bios.read)

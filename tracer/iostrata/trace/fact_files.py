@@ -49,6 +49,7 @@ BLOCK_COLUMNS = (
     "transport",
     "queue_limits",
     "pci",
+    "store_devs",
 )
 CPU_COLUMNS = "cpu\tapic_id"
 CPU_BITS = 16
@@ -217,7 +218,7 @@ def _on_both(before: BlockDevice, after: BlockDevice) -> BlockDevice:
 
 def parse_block(values: Mapping[str, str]) -> BlockDevice:
     known = {name: value for name, value in values.items() if value != ABSENT}
-    lower = known.get("lower_devs", "")
+    lower, stores = known.get("lower_devs", ""), known.get("store_devs", "")
     return BlockDevice(
         device_key=integer(values["dev"], 32),
         name=shown(values["name"]),
@@ -235,6 +236,7 @@ def parse_block(values: Mapping[str, str]) -> BlockDevice:
         transport=shown(known.get("transport", "")),
         queue_limits=tuple(shown(one) for one in known.get("queue_limits", "").split(",") if one),
         pci=shown(known.get("pci", "")),
+        store_keys=tuple(integer(key, 32) for key in stores.split(",") if key),
     )
 
 

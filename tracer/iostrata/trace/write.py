@@ -248,6 +248,7 @@ def block_line(block: BlockDevice) -> str:
         block.transport,
         ",".join(block.queue_limits),
         block.pci,
+        ",".join(map(str, block.store_keys)),
     )
     return "\t".join(map(fact_text, values))
 

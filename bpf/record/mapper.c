@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What device mapper's tables say of its devices that sysfs does not: where a snapshot keeps what is
+ * about to be overwritten in its origin. */
+#include <fcntl.h>
+#include <linux/dm-ioctl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "record.h"
+
+#define CONTROL "/dev/mapper/control"
+#define TARGET_BYTES 1024
+
+/* A table of one short target; no other is a snapshot's. */
+struct dm_table {
+	struct dm_ioctl head;
+	struct dm_target_spec target;
+	char parameters[TARGET_BYTES];
+};
+
+/* As the kernel has it for programs (huge_encode_dev). */
+static unsigned long long huge_dev(unsigned int dev)
+{
+	unsigned int major_number = dev >> 20, minor_number = dev & 0xfffff;
+
+	return (minor_number & 0xff) | major_number << 8 |
+	       (unsigned long long)(minor_number & ~0xffu) << 12;
+}
+
+static bool read_table(int control, unsigned int dev, struct dm_table *table)
+{
+	*table = (struct dm_table){
+		.head = {
+			.version = { 4, 0, 0 },
+			.data_size = sizeof(*table),
+			.data_start = offsetof(struct dm_table, target),
+			.dev = huge_dev(dev),
+			.flags = DM_STATUS_TABLE_FLAG,
+		},
+	};
+	if (ioctl(control, DM_TABLE_STATUS, table) || table->head.target_count != 1 ||
+	    table->head.flags & DM_BUFFER_FULL_FLAG ||
+	    table->head.data_start != offsetof(struct dm_table, target))
+		return false;
+	table->parameters[TARGET_BYTES - 1] = 0;
+	return true;
+}
+
+/* A snapshot's, or an origin's: what it is of, and where it keeps that (0: it is the origin). */
+struct snapshot {
+	struct block *block;
+	unsigned int origin;
+	unsigned int store;
+};
+
+static bool parse_table(const struct dm_table *table, struct snapshot *found)
+{
+	bool is_origin = !strcmp(table->target.target_type, "snapshot-origin");
+	unsigned int origin[2], store[2] = {};
+	int count;
+
+	if (!is_origin && strcmp(table->target.target_type, "snapshot"))
+		return false;
+	count = sscanf(table->parameters, "%u:%u %u:%u", &origin[0], &origin[1], &store[0],
+		       &store[1]);
+	found->origin = origin[0] << 20 | origin[1];
+	found->store = store[0] << 20 | store[1];
+	return count == (is_origin ? 2 : 4);
+}
+
+static void add_store(struct block *block, unsigned int dev)
+{
+	if (block->store_count < sizeof(block->store_devs) / sizeof(block->store_devs[0]))
+		block->store_devs[block->store_count++] = dev;
+}
+
+/* What is written to an origin waits until each of its snapshots has what was there. */
+static void tell_stores(const struct snapshot *found, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		for (unsigned int j = 0; !found[i].store && j < count; j++) {
+			if (found[j].store && found[j].origin == found[i].origin)
+				add_store(found[i].block, found[j].store);
+		}
+	}
+}
+
+void mapper_read(struct blocks *blocks)
+{
+	struct snapshot *found = calloc(blocks->count + 1, sizeof(*found));
+	unsigned int count = 0;
+	struct dm_table table;
+	int control = -1;
+
+	for (unsigned int i = 0; found && i < blocks->count; i++) {
+		struct block *block = &blocks->list[i];
+
+		if (strncmp(block->name, "dm-", 3))
+			continue;
+		if (control < 0)
+			control = open(CONTROL, O_RDONLY | O_CLOEXEC);
+		if (control < 0)
+			break;
+		found[count].block = block;
+		count += read_table(control, block->dev, &table) &&
+			 parse_table(&table, &found[count]);
+	}
+	if (found)
+		tell_stores(found, count);
+	if (control >= 0)
+		close(control);
+	free(found);
+}
