@@ -53,11 +53,8 @@ struct ringbuf_map {
 };
 extern struct ringbuf_map ringbuf SEC(".maps");
 
-static __always_inline void emit_lost_count(__u32 cpu, __u32 point, __u64 count)
-{
-	if (point < MAX_POINTS)
-		__sync_fetch_and_add(&lost[cpu & (MAX_CPUS - 1)][point], count);
-}
+/* Counts what is lost, and when. */
+int emit_lost_count(__u32 cpu, __u32 point, __u64 count);
 
 static __always_inline void emit_lost(__u32 cpu, __u32 point)
 {

@@ -43,7 +43,9 @@ struct ring {
 		limit; /* below it there is room: tail, when it was looked at last, and a lap */
 	unsigned int recording; /* 0: nothing is emitted, as nobody reads (any more) */
 	unsigned int recording_pad;
-	unsigned long long head_pad[5];
+	unsigned long long lost_begin_ns; /* the first loss that was not read yet; 0: none */
+	unsigned long long lost_end_ns;   /* the last loss */
+	unsigned long long head_pad[3];
 	unsigned long long tail; /* all before it have been read */
 	unsigned long long tail_pad[7];
 } __attribute__((aligned(64)));

@@ -56,6 +56,21 @@ struct threads_map threads SEC(".maps");
 struct stacks_map stacks SEC(".maps");
 struct transports_map transports SEC(".maps");
 
+/* Not static: the verifier looks at it once.  What is counted has its times before that. */
+__noinline int emit_lost_count(__u32 cpu, __u32 point, __u64 count)
+{
+	struct ring *ring = &rings[cpu & (MAX_CPUS - 1)];
+	__u64 now = bpf_ktime_get_ns();
+
+	if (point >= MAX_POINTS)
+		return 0;
+	if (!*(volatile __u64 *)&ring->lost_begin_ns)
+		*(volatile __u64 *)&ring->lost_begin_ns = now;
+	*(volatile __u64 *)&ring->lost_end_ns = now;
+	__sync_fetch_and_add(&lost[cpu & (MAX_CPUS - 1)][point], count);
+	return 0;
+}
+
 __u64 cgroup_note(__u64 id)
 {
 	__u32 first = (__u32)(id * 2654435761u >> 8) % CGROUP_SETS * CGROUP_WAYS;

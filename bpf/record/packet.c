@@ -45,6 +45,11 @@ uint64_t stream_settled_ns(const struct stream *stream)
 	return stream->packet->events[PACKET_EVENTS - 64].syscall.time_ns;
 }
 
+uint64_t stream_first_ns(const struct stream *stream)
+{
+	return stream->packet->events[0].syscall.time_ns;
+}
+
 bool stream_full(const struct stream *stream)
 {
 	return stream->count == PACKET_EVENTS;
@@ -62,6 +67,7 @@ void stream_add(struct stream *stream, const union event *event)
 		memmove(&events[at + 1], &events[at],
 			(size_t)(stream->count - 1 - at) * EVENT_BYTES);
 	memcpy(&events[at], event, EVENT_BYTES);
+	stream->last_ns = events[stream->count - 1].syscall.time_ns;
 }
 
 /* All of the head but the checksum, which the writer adds. */

@@ -342,17 +342,20 @@ struct stream {
 	uint32_t cpu;
 	struct packet *packet; /* being filled, sorted by time */
 	unsigned int count;
+	uint64_t last_ns; /* of all events until now */
 	uint64_t sequence;
 	uint64_t discarded; /* said by the last packet */
-	/* How many had been discarded at a time, which the packet says that has all until then; 0:
-	 * nothing is left to be said. */
-	uint64_t lost, lost_ns;
+	/* How many have been discarded, and when what the last packet does not say of that was: the
+	 * packet that says it begins and ends so. */
+	uint64_t lost, lost_begin_ns, lost_end_ns;
 };
 
 int stream_open(struct stream *stream, int directory_fd, uint32_t cpu, bool compressed);
 void stream_close(struct stream *stream);
 bool stream_full(const struct stream *stream);
 uint64_t stream_settled_ns(const struct stream *stream);
+/* Of those that are not written yet, of which there are some. */
+uint64_t stream_first_ns(const struct stream *stream);
 void stream_add(struct stream *stream, const union event *event);
 /* Writes what is not younger than until_ns. What was discarded since the packet before was so until
  * end_ns: it ends no earlier, if it tells of any. */

@@ -21,11 +21,17 @@
 #define PATIENCE_NS (3 * NSEC_PER_SEC)
 #define PATIENCE_AT_END_NS (NSEC_PER_SEC / 2)
 
-/* Counted where BPF counts what a ring refuses. */
-static void lose(struct rings *rings, unsigned int cpu, unsigned int point)
+/* Counted where BPF counts what a ring refuses, which was at that time. */
+static void lose(struct rings *rings, unsigned int cpu, unsigned int point, uint64_t time_ns)
 {
+	struct ring *ring = &rings->skeleton->bss->rings[cpu % MAX_CPUS];
+	unsigned long long none = 0;
+
+	__atomic_compare_exchange_n(&ring->lost_begin_ns, &none, time_ns, false, __ATOMIC_RELAXED,
+				    __ATOMIC_RELAXED);
+	__atomic_store_n(&ring->lost_end_ns, time_ns, __ATOMIC_RELEASE);
 	__atomic_fetch_add(&rings->skeleton->bss->lost[cpu % MAX_CPUS][point % MAX_POINTS], 1,
-			   __ATOMIC_RELAXED);
+			   __ATOMIC_RELEASE);
 }
 
 static int ringbuf_event(void *context, void *data, size_t size)
@@ -35,7 +41,7 @@ static int ringbuf_event(void *context, void *data, size_t size)
 
 	(void)size;
 	if (event->syscall.cpu >= rings->cpu_count) {
-		lose(rings, event->syscall.cpu, event->syscall.point);
+		lose(rings, event->syscall.cpu, event->syscall.point, event->syscall.time_ns);
 		return 0;
 	}
 	if (stream_full(&rings->streams[event->syscall.cpu])) {
@@ -193,7 +199,8 @@ static int drain_cpu(struct rings *rings, unsigned int cpu)
 		if (!slot) {
 			if (!is_stuck(rings, cpu, tail))
 				break;
-			lose(rings, cpu, POINT_none);
+			/* It is between the last one and the next. */
+			lose(rings, cpu, POINT_none, stream->last_ns);
 			tail++;
 			continue;
 		}
@@ -271,26 +278,56 @@ static uint64_t written_until_ns(const struct stream *stream, uint64_t now)
 	return stream_full(stream) ? stream_settled_ns(stream) : now - HOLD_BACK_NS;
 }
 
-/* Losses are of the time until they are counted: no packet may tell of them that ends before. */
-static int write_stream(struct rings *rings, struct stream *stream, uint64_t lost, uint64_t now)
+/* What was lost since it was looked at last, and when. */
+static void look_for_losses(const struct rings *rings, struct stream *stream, unsigned int cpu)
 {
-	uint64_t until_ns = written_until_ns(stream, now);
+	struct ring *ring = &rings->skeleton->bss->rings[cpu];
+	uint64_t lost = cpu_lost(rings, cpu), begin_ns, end_ns;
+
+	if (lost == stream->lost)
+		return;
+	end_ns = __atomic_load_n(&ring->lost_end_ns, __ATOMIC_ACQUIRE);
+	begin_ns = __atomic_exchange_n(&ring->lost_begin_ns, 0, __ATOMIC_ACQ_REL);
+	/* What is not counted yet has its begin taken away: it is not before what is counted ends. */
+	if (!begin_ns)
+		begin_ns = stream->lost_end_ns;
+	if (stream->lost == stream->discarded)
+		stream->lost_begin_ns = begin_ns;
+	if (stream->lost_end_ns < end_ns)
+		stream->lost_end_ns = end_ns;
+	stream->lost = lost;
+}
+
+/* What is lost is so between the packet that says it and the one before: that has what was earlier
+ * than the losses, and this one no less than one event that is later. */
+static int write_losses(struct rings *rings, struct stream *stream, uint64_t until_ns)
+{
+	uint64_t begin_ns = stream->lost_begin_ns < until_ns ? stream->lost_begin_ns : until_ns;
+	int error = stream_write(stream, rings->metadata, begin_ns, stream->discarded, 0);
+	uint64_t end_ns = stream->lost_end_ns;
+
+	if (error || !stream->count)
+		return error;
+	if (end_ns < stream_first_ns(stream))
+		end_ns = stream_first_ns(stream);
+	if (end_ns <= until_ns)
+		return stream_write(stream, rings->metadata, end_ns, stream->lost, end_ns);
+	if (!stream_full(stream))
+		return 0;
+	/* Amid losses: it says one of them, and those that follow have the others. */
+	stream->lost_begin_ns = until_ns;
+	return stream_write(stream, rings->metadata, until_ns, stream->discarded + 1, 0);
+}
+
+static int write_stream(struct rings *rings, struct stream *stream, uint64_t until_ns)
+{
 	int error = 0;
 
-	if (stream->lost_ns && stream->lost_ns <= until_ns) {
-		error = stream_write(stream, rings->metadata, stream->lost_ns, stream->lost,
-				     stream->lost_ns);
-		stream->lost_ns = 0;
-	}
-	if (!stream->lost_ns && lost != stream->discarded) {
-		stream->lost = lost;
-		stream->lost_ns = now;
-	}
-	if (!error)
+	if (stream->lost != stream->discarded)
+		error = write_losses(rings, stream, until_ns);
+	/* What is later than losses that no packet says yet waits for that. */
+	if (!error && stream->lost == stream->discarded)
 		error = stream_write(stream, rings->metadata, until_ns, stream->discarded, 0);
-	/* A whole packet of one instant: order may suffer, not the events. */
-	if (!error && stream_full(stream))
-		error = stream_write(stream, rings->metadata, UINT64_MAX, stream->discarded, 0);
 	return error;
 }
 
@@ -299,10 +336,17 @@ int rings_write(struct rings *rings, bool final)
 {
 	for (unsigned int cpu = 0; cpu < rings->cpu_count; cpu++) {
 		struct stream *stream = &rings->streams[cpu];
-		uint64_t lost = cpu_lost(rings, cpu), now = now_ns();
-		int error = final ? stream_write(stream, rings->metadata, UINT64_MAX, lost, now)
-				  : write_stream(rings, stream, lost, now);
+		uint64_t now = now_ns(), until_ns;
+		int error;
 
+		look_for_losses(rings, stream, cpu);
+		until_ns = final ? UINT64_MAX : written_until_ns(stream, now);
+		error = write_stream(rings, stream, until_ns);
+		/* Nothing follows that could say it; or a whole packet of one instant: order may
+		 * suffer, not the events. */
+		if (!error && (final || stream_full(stream)))
+			error = stream_write(stream, rings->metadata, UINT64_MAX, stream->lost,
+					     now);
 		if (error)
 			return error;
 	}

@@ -56,6 +56,25 @@ def test_the_end_does_not_leave_anything_behind(ring: Program, tmp_path: Path) -
     assert len(tids(tmp_path)) == 14
 
 
+def laps_of(begin: int, end: int) -> list[str]:
+    """Sixteen events at a time, one each 10 ns."""
+    return [
+        word
+        for lap in range(begin, end, 16)
+        for word in ("take 16", *(f"put {n}" for n in range(lap, lap + 16)), "drain")
+    ]
+
+
+def gaps(directory: Path) -> list[tuple[int, int | None, int]]:
+    """Between which events how many are missing; None: behind the last."""
+    stream = read_stream(directory / "cpu_1", UUID)
+    assert stream.damage == []
+    return [
+        (gap.begin_ns, gap.end_ns if gap.end_ns < 1_000_000 else None, gap.count)
+        for gap in stream.gaps
+    ]
+
+
 def test_laps_do_not_matter(ring: Program, tmp_path: Path) -> None:
     """A slot of the lap before is not taken for this one's."""
     laps = [word for lap in range(3) for word in
@@ -75,6 +94,44 @@ def test_an_interrupt_at_the_end_of_a_packet_does_not_break_the_order(
     stream = read_stream(tmp_path / "cpu_1", UUID)
     assert stream.damage == []
     assert tids(tmp_path)[-18:-14] == [*(PACKET_EVENTS + n for n in (-2, 0, -1, 1))]
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_a_loss_is_where_it_was(ring: Program, tmp_path: Path, *, written: bool) -> None:
+    """Between an event and the next: what was read before it was written has nothing of that, and
+    what came behind it is not before it."""
+    ring.run(
+        tmp_path, *laps_of(0, 16), *["write"] * written, "refuse 1152", "refuse 1158",
+        *laps_of(16, 32), "write", "wait 100", *laps_of(32, 48), "write",
+    )  # fmt: skip
+    assert tids(tmp_path) == [*range(48)]
+    assert gaps(tmp_path) == [(1150, 1160, 2)]
+
+
+def test_what_was_lost_at_several_times_is_all_between(ring: Program, tmp_path: Path) -> None:
+    """As where the recorder has come back, and gives slots back one by one."""
+    ring.run(
+        tmp_path, *laps_of(0, 16), "refuse 1152", *laps_of(16, 32), "refuse 1315", "refuse 1316",
+        "write", *laps_of(32, 48), "write", *laps_of(48, 64), "refuse 1633",
+    )  # fmt: skip
+    assert tids(tmp_path) == [*range(64)]
+    assert gaps(tmp_path) == [(1150, 1316, 3), (1630, None, 1)]
+
+
+def test_losses_that_go_on_are_in_each_packet(ring: Program, tmp_path: Path) -> None:
+    end = 1000 + 10 * PACKET_EVENTS
+    ring.run(
+        tmp_path, *laps_of(0, 16), "refuse 1152", "refuse 1153", f"refuse {end}",
+        *laps_of(16, PACKET_EVENTS + 64), "write",
+    )  # fmt: skip
+    assert tids(tmp_path) == [*range(PACKET_EVENTS + 64)]
+    settled = end - 640 + 160
+    assert gaps(tmp_path) == [(1150, settled, 1), (settled, end, 2)]
+
+
+def test_what_is_lost_at_the_end_is_told(ring: Program, tmp_path: Path) -> None:
+    ring.run(tmp_path, *laps_of(0, 16), "refuse 1095", *laps_of(16, 32), "refuse 1311")
+    assert gaps(tmp_path)[-1][2] == 2
 
 
 def test_compressed_packets_are_the_same_packets(ring: Program, tmp_path: Path) -> None:

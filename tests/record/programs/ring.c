@@ -5,7 +5,9 @@
  *	take N    BPF takes N slots, one after the other
  *	put N     the event N is there
  *	early N   the same, of a time before the one before it
+ *	refuse T  BPF loses one at that time
  *	wait MS   time passes
+ *	write     the streams' packets, as far as they are certain
  *	drain     what the recorder reads and counts as lost, so far
  *	finish    the same at the end, for which time passes by itself
  *
@@ -82,6 +84,17 @@ static void put(struct rings *rings, uint64_t position, uint64_t earlier_ns)
 	event->syscall.point = POINT_syscall;
 }
 
+/* As emit_lost_count() in BPF. */
+static void refuse(struct rings *rings, unsigned int time_ns)
+{
+	struct ring *ring = &rings->skeleton->bss->rings[CPU];
+
+	if (!ring->lost_begin_ns)
+		ring->lost_begin_ns = time_ns;
+	ring->lost_end_ns = time_ns;
+	rings->skeleton->bss->lost[CPU][POINT_syscall]++;
+}
+
 static void step(struct rings *rings, const char *name, unsigned int number)
 {
 	struct ring *ring = &rings->skeleton->bss->rings[CPU];
@@ -92,8 +105,12 @@ static void step(struct rings *rings, const char *name, unsigned int number)
 		put(rings, number, 0);
 	else if (!strcmp(name, "early"))
 		put(rings, number, 15);
+	else if (!strcmp(name, "refuse"))
+		refuse(rings, number);
 	else if (!strcmp(name, "wait"))
 		clock_ns += number * 1000000ull;
+	else if (!strcmp(name, "write"))
+		rings_write(rings, false);
 	passes = !strcmp(name, "finish");
 	if (!strcmp(name, "drain"))
 		rings_drain(rings);

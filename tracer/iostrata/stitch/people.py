@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.cgroups import machines_own
-from iostrata.columns import AsOf, Ints, at, distinct, integers, pair_key
+from iostrata.columns import AsOf, Ints, at, distinct, integers, one_of, pair_key
 from iostrata.foreign import shown
 from iostrata.model import UNKNOWN, Crowd, Who
 from iostrata.trace import Points, Trace
@@ -104,12 +104,15 @@ class People:
     def crowds(self, count: int, work: Ints, who: Ints, weight: Ints) -> Ints:
         """Who did each of ``count`` works: rows say how much of a work (-1: of none) was whose.
 
-        To a percent; less exactly where there are very many different crowds.
+        To a percent; less exactly where there are very many different crowds. What was a crowd's
+        is its members'.
         """
         rows = np.flatnonzero((work >= 0) & (weight > 0))
+        of_row, who, part = self._members(who[rows])
+        rows = rows[of_row]
         most = len(self._names) + 1
-        pair, row = np.unique(work[rows] * most + who[rows] + 1, return_inverse=True)
-        weights = np.bincount(row, weights=weight[rows], minlength=len(pair))
+        pair, row = np.unique(work[rows] * most + who + 1, return_inverse=True)
+        weights = np.bincount(row, weights=weight[rows] * part, minlength=len(pair))
         works, persons = pair // most, pair % most - 1
         for step in STEPS:
             found = _crowds(works, persons, weights, step)
@@ -120,11 +123,27 @@ class People:
             numbers[one] = self._number_of(crowd)
         return numbers
 
+    def _members(self, who: Ints) -> tuple[Ints, Ints, NDArray[np.float64]]:
+        """Of each of some processes or crowds (``who``) those that they are: which of them it is,
+        a process, and its part."""
+        present = distinct(who[who >= 0]).tolist()
+        crowds = [(one, name) for one in present if isinstance(name := self._names[one], Crowd)]
+        alone = np.flatnonzero(~one_of(who, [one for one, _ in crowds]))
+        found = [(alone, who[alone], np.ones(len(alone)))]
+        for one, crowd in crowds:
+            rows = np.flatnonzero(who == one)
+            for member, percent in zip(crowd.members, crowd.percent, strict=True):
+                number = NOBODY if member == UNKNOWN else self._number(member)
+                found.append((rows, np.full(len(rows), number), np.full(len(rows), percent / 100)))
+        row, person, part = (np.concatenate(columns) for columns in zip(*found, strict=True))
+        return row, person, part
+
     def _number_of(self, crowd: Members) -> int:
         if len(crowd) == 1:
             return crowd[0][0]
         members = [UNKNOWN if person == NOBODY else self._names[person] for person, _ in crowd]
         one_by_one = tuple(member for member in members if isinstance(member, Who))
+        assert len(one_by_one) == len(crowd), "a crowd is of no crowds"
         return self._number(Crowd(one_by_one, tuple(percent for _, percent in crowd)))
 
 
