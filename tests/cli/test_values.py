@@ -63,7 +63,7 @@ def test_what_is_plain_needs_no_pydantic(tmp_path: Path) -> None:
     words = ["replay", str(tmp_path), "--by", "file", "--jobs", "2", "--process", "x", "--tail"]
     command = [sys.executable, "-c", program, *words]
     subprocess.run(command, stderr=subprocess.DEVNULL, check=True)
-    mistaken = [*command, "--jobs", "x"]
+    mistaken = [*command[:3], *("x" if word == "2" else word for word in words)]
     assert subprocess.run(mistaken, stderr=subprocess.DEVNULL, check=False).returncode
 
 
@@ -76,15 +76,20 @@ def test_of_a_typer_that_makes_values_elsewhere_nothing_is_taken_over() -> None:
     assert not vars(other)
 
 
-def placing() -> list[Any]:
-    """Command and option: of those that take the name of a file or directory."""
+def taking() -> list[Any]:
+    """Command and option: of those that take a value."""
     top: Any = get_command(application())
     return [
         pytest.param(name, one, id=f"{name}{one.opts[0]}")
         for name in COMMANDS
         for one in top.commands[name].params
-        if one.param_type_name == "option" and one.metavar in PLACES
+        if one.param_type_name == "option" and not one.is_flag
     ]
+
+
+def placing() -> list[Any]:
+    """Of those the ones that take the name of a file or directory."""
+    return [one for one in taking() if one.values[1].metavar in PLACES]
 
 
 def test_every_option_that_makes_a_path_is_known_to_take_one() -> None:
@@ -119,17 +124,28 @@ def test_no_file_is_called_as_an_option(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("command", "option"), placing())
-def test_no_file_has_an_empty_name(
-    command: str, option: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """As in ``--json=$OUT``: nothing would be written, and nobody told."""
+@pytest.mark.parametrize(("command", "option"), taking())
+def test_no_value_is_empty(command: str, option: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """As in ``--comm=$NAME`` and ``--fail-above "$LIMIT"``: all would be taken, and nobody told."""
     for words in ([option.opts[0], ""], [f"{option.opts[0]}="]):
         assert status_of([command, *words]) == 2
         captured = capsys.readouterr()
         assert captured.out == ""
-        takes = f"iostrata: {option.opts[0]} takes a {option.metavar}, "
-        assert captured.err.splitlines()[0] == f"{takes}and its name is empty"
+        takes = f"iostrata: {option.opts[0]} takes a {option.metavar or 'value'}, "
+        assert captured.err.splitlines()[0] == f"{takes}and it is empty"
+
+
+@pytest.mark.parametrize(
+    ("command", "option"), [one for one in taking() if not one.values[1].multiple]
+)
+def test_no_value_is_dropped_for_another(
+    command: str, option: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of([command, option.opts[0], "1", option.opts[-1], "2"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    told = captured.err.splitlines()[0]
+    assert told.startswith(f"iostrata: {option.opts[0]} is given twice, and takes one ")
 
 
 @pytest.mark.parametrize("name", ["-", "-x", "./--no-cache", "a--b"])

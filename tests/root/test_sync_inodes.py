@@ -61,8 +61,8 @@ def test_a_file_on_a_synchronous_mount(mounted: Path, disk: Path) -> None:
 @pytest.mark.skipif(not shutil.which("chattr"), reason="needs chattr")
 @pytest.mark.parametrize(("attribute", "expected"), [("+S", SYNCHRONOUS), ("-S", PLAIN)])
 def test_a_file_with_the_attribute(attribute: str, expected: dict[str, int], disk: Path) -> None:
-    """ftruncate() of one that is only opened with O_SYNC is no synchronous call; nor is one by which
-    a file grows (the disk has nothing to do then)."""
+    """ftruncate() of one that is only opened with O_SYNC is no synchronous call; nor is one by
+    which a file grows (the disk has nothing to do then)."""
     for name in ("data", "synchronous"):
         (disk / name).touch()
     subprocess.run(["chattr", attribute, disk / "data"], check=True)

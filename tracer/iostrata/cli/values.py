@@ -28,15 +28,15 @@ VERSUS: Final = "\0"
 
 
 class Command(TyperCommand):
-    """A command that makes its plain values, and has no file called as one of its options."""
+    """A command that makes its plain values, and overlooks none of the words it is given."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return taken_over(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not ctx.resilient_parsing:
-            words, _, _ = self.make_parser(ctx).parse_args(args=list(args))
-            check_places(words, self.get_params(ctx))
+            words, _, order = self.make_parser(ctx).parse_args(args=list(args))
+            check_words(words, [one.name for one in order], self.get_params(ctx))
         return super().parse_args(ctx, args)
 
 
@@ -47,28 +47,37 @@ class Group(TyperGroup):
         return taken_over(super().get_params(ctx))
 
 
-def check_places(words: Mapping[str, Any], parameters: Sequence[Any]) -> None:
-    """Errors: UsageError, where what follows an option is the next one instead of a name, or empty.
+def check_words(words: Mapping[str, Any], order: Sequence[str], parameters: Sequence[Any]) -> None:
+    """Errors: UsageError, where an option's value is empty, as of ``--comm=$NAME``; where there are
+    two of which it takes one; and where what follows it is the next one instead of a file's name.
 
-    ``words``: what each parameter was given, by its name.
+    ``words``: what each parameter was given, by its name; ``order``: the names, as they came.
     """
     starts = {text[:2] for one in parameters for text in one.opts if text.startswith("-")}
     for one in parameters:
-        word = words.get(one.name)
-        if one.param_type_name != "option" or one.metavar not in PLACES or word is None:
+        given, option = words.get(one.name), one.opts[0]
+        if one.param_type_name != "option" or given is None or one.is_flag:
             continue
-        name, option = shown(word.replace(VERSUS, "--")), one.opts[0]
-        prints = "standard output" in one.help
-        better = "-, for standard output" if prints else one.metavar
-        if not name:
+        if "" in (given if one.multiple else [given]):
             raise UsageError(
-                f"{option} takes a {one.metavar}, and its name is empty", f"{option} {better}"
+                f"{option} takes a {one.metavar or 'value'}, and it is empty",
+                f"leave {option} out, or say which",
             )
-        if name[:2] in starts:
-            raise UsageError(
-                f"{option} takes a {one.metavar}, and {name} looks like an option",
-                f"{option} {better}, or {option} ./{name}, if that is its name",
-            )
+        if order.count(one.name) > 1 and not one.multiple:
+            raise UsageError(f"{option} is given twice, and takes one {one.metavar or 'value'}")
+        if one.metavar in PLACES:
+            _check_place(shown(given.replace(VERSUS, "--")), starts, one)
+
+
+def _check_place(name: str, starts: set[str], one: Any) -> None:
+    if name[:2] not in starts:
+        return
+    option = one.opts[0]
+    better = "-, for standard output" if "standard output" in one.help else one.metavar
+    raise UsageError(
+        f"{option} takes a {one.metavar}, and {name} looks like an option",
+        f"{option} {better}, or {option} ./{name}, if that is its name",
+    )
 
 
 class Unsure(Exception):

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stage stitch: calls of fallocate and ftruncate on synchronous files in, which are durable out.
 
-That is the file system's alone. Of fallocate, XFS forces its log behind whatever was done (xfs_file_fallocate).
-ext4 awaits the commit of what it allocates for a file that was opened so (ext4_fallocate), and of
-what it punches out or moves in one whose inode is synchronous (ext4_punch_hole,
-ext4_collapse_range, ext4_insert_range); of zeroes, only of what is less than a block. btrfs
-awaits nothing. Of ftruncate, ext4 awaits the commit of what ext4_truncate cuts off an inode that is
-synchronous, and nothing where the file grows (ext4_setattr); XFS looks at the mount alone
-(``sync``: xfs_setattr_size's xfs_has_wsync), and some await nothing at all. "ext2" is mostly ext4's
-driver without a journal.
+That is the file system's alone. Of fallocate, XFS forces its log behind whatever was done
+(xfs_file_fallocate). ext4 awaits the commit of what it allocates for a file that was opened so
+(ext4_fallocate), and of what it punches out or moves in one whose inode is synchronous
+(ext4_punch_hole, ext4_collapse_range, ext4_insert_range); of zeroes, only of what is less than a
+block. btrfs awaits nothing.
+
+Of ftruncate, ext4 awaits the commit of what ext4_truncate cuts off a synchronous inode, and nothing
+where the file grows (ext4_setattr); XFS looks at the mount alone (``sync``: xfs_setattr_size), and
+some await nothing at all. "ext2" is mostly ext4's driver without a journal.
 """
 
 from __future__ import annotations

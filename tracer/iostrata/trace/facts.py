@@ -53,8 +53,8 @@ class BlockDevice:
     device's file, ``backing_inode`` its number. ``transport``: by what a disk of NVMe or SCSI is
     reached: ``pcie``, ``tcp``, ``rdma``, ``fc``, ``loop``, ``iscsi``. ``queue_limits``: which
     of ``wbt`` and ``io.cost`` may hold a request back. ``pci``: what its controller is,
-    ``vendor:device``. ``store_keys``: where device mapper's snapshots of it keep what is about to be
-    overwritten. Empty text or None: not recorded. ``moved``: it was on one thing and then on
+    ``vendor:device``. ``store_keys``: where device mapper's snapshots of it keep what is about to
+    be overwritten. Empty text or None: not recorded. ``moved``: it was on one thing and then on
     another: on all of these, a loop device on nothing that is known. ``shared``: its number was
     that of several devices, one after the other: what they differ in is empty or None, their names
     are ``sda or sdb``.
