@@ -131,6 +131,8 @@ static void print_environment(FILE *out, const struct options *options)
 	print_string(out, "filter", line);
 	fprintf(out, "\tdetail = %d;\n\treads = %u;\n\tbuffer_kib = %u;\n", options->detail,
 		options->reads, options->buffer_kib);
+	/* What a packet says was lost was so between the one before it and its own end. */
+	fputs("\tloss_times = 1;\n", out);
 	print_ports(out, options);
 	fputs("};\n\n", out);
 }

@@ -21,6 +21,7 @@ from tests.root.test_record import wait_for, writer
 WRITES = 2_000
 STOPPED_S = 0.7
 PATIENCE_S = 20
+SOON_S = 0.25
 
 
 @pytest.mark.parametrize(("buffer_kib", "loses"), [(4096, False), (64, True)])
@@ -35,15 +36,22 @@ def test_what_it_does_not_read_meanwhile(
     ) as process:
         wait_for(disk / "data", process)
         time.sleep(0.2)
+        since = time.monotonic()
         os.kill(process.pid, signal.SIGSTOP)
         time.sleep(STOPPED_S)
         os.kill(process.pid, signal.SIGCONT)
+        stopped_s = time.monotonic() - since
     trace = read_trace(out)
     found = analyse(open_recording(out))
     assert bool(sum(found.quality.lost.values())) == loses
     if loses:
         # What was lost was lost while it stood still, but for what the rings of some CPUs hold.
         assert np.diff(np.sort(found.writes.begin_ns)).max() > STOPPED_S / 4 * 1e9
+        # Not until it is counted, which is once a second.
+        lost = trace.losses.apart
+        assert (lost.ends - lost.begins).sum() < (stopped_s + SOON_S) * 1e9
+        # What is kept has its requests.
+        assert found.residual_ns.sum() < 0.02 * found.writes.latency_ns.sum()
     else:
         assert len(found.writes) + sum(found.left_out.values()) == WRITES
     assert trace.damage == found.quality.damage == ()

@@ -21,7 +21,7 @@ from tests.stitch.test_truth import accounts
 from tests.stitch.test_wakers import IDLE, resume
 from tests.synthetic import WRITE, World, Writer, device
 
-META, OTHER, COPIER, RAID = device(8, 16), 101, 68, 69
+META, SNAPSHOT, OTHER, COPIER, RAID = device(8, 16), device(252, 9), 101, 68, 69
 PLACE = 4096
 """Where the pool has the volume's sector 8."""
 
@@ -345,12 +345,14 @@ def test_what_is_logged_for_several_at_once(name: str, flags: int, *, waited: bo
 @pytest.mark.parametrize("known", [True, False])
 def test_what_a_snapshot_keeps_of_what_is_overwritten(*, known: bool) -> None:
     """Two write at once: each chunk is read where it lies and written to the store, and both are
-    noted there behind that. So both wait for all of it."""
+    noted there behind that. So both wait for all of it, and so does who writes to the snapshot."""
     world = World()
     world.builder.block(THIN, "dm-1", lower_keys=(SDA,), store_keys=(META,) * known)
     world.builder.block(SDA, "sda").block(META, "sdb")
-    origin, data, store = (Block(world, dev) for dev in (THIN, SDA, META))
+    world.builder.block(SNAPSHOT, "dm-2", lower_keys=(SDA, META))
+    origin, data, store, snapshot = (Block(world, dev) for dev in (THIN, SDA, META, SNAPSHOT))
     of_kernel(world)
+    snapshot.queue(2_200, 102, 0xB4, sector=300)
     for number in range(2):
         place, later = {"sector": 8 + 64 * number}, 100 * number
         origin.queue(2_000 + later, 100 + number, 0xB0 + number, **place)
@@ -366,8 +368,13 @@ def test_what_a_snapshot_keeps_of_what_is_overwritten(*, known: bool) -> None:
         data.request(36_100 + later, 46_100 + later, 0xA0 + number, 0xB8 + number, **place)
         origin.complete(46_200 + later, 0xB0 + number)
         one_write(world, THIN, 48_000 + later, tid=100 + number)
+    store.queue(36_500, COPIER, 0xB5, kernel=1, sector=7_000)
+    store.request(36_600, 46_600, 0xA4, 0xB5, sector=7_000)
+    snapshot.complete(46_700, 0xB4)
+    one_write(world, SNAPSHOT, 48_500, tid=102)
     found = accounts(told(world))
     rows = ("device.read", "device.data", "block.stacked")
+    assert found[102][0].get("device.read", 0) == (10_100 if known else 0)
     for number in range(2):
         times = tuple(found[100 + number][0].get(row, 0) for row in rows)
         assert times == ((10_100, 30_200, 3_500) if known else (0, 10_000, 34_100))

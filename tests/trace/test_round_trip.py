@@ -19,6 +19,8 @@ from iostrata import native
 from iostrata.errors import RecordingError
 from iostrata.trace import layout, stream
 from iostrata.trace.dump import CALLS, THREADS, dump
+from iostrata.trace.layout import POINTS
+from iostrata.trace.losses import Refused, find_losses
 from iostrata.trace.read import read_trace
 from iostrata.trace.stream import Stream
 from iostrata.trace.write import write_trace
@@ -310,6 +312,22 @@ def test_babeltrace_tells_the_same_losses(babeltrace: str, tmp_path: Path) -> No
     of_first_packets = ["9"]  # babeltrace2 has nothing to compare them with
     told = re.findall(r"discarded (\d+) event", story)
     assert of_first_packets + told == ["9", "3", "4"]
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_recorder_that_tells_when_is_believed(tmp_path: Path, *, exact: bool) -> None:
+    """An older one's packets have but what was counted by then: the next count is behind it."""
+    builder = TraceBuilder(packet_events=2)
+    builder.extend("syscall", time_ns=np.arange(1, 8) * 10, cpu=1)
+    builder.refuse("syscall", time_ns=35, cpu=1, count=3)
+    builder.write(tmp_path)
+    trace = read_trace(tmp_path)
+    counted = Refused(*(np.array([number]) for number in (1000, 1, POINTS["syscall"], 3)))
+    losses = find_losses(
+        list(trace.streams), counted, trace.points["miss"], (), 0, 2000, exact=exact
+    )
+    found = losses.begin_ns.tolist(), losses.end_ns.tolist(), losses.count.tolist()
+    assert found == ([20], [40 if exact else 1000], [3])
 
 
 DUMPED = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|\S+)')

@@ -295,7 +295,9 @@ def _files_of_loops(trace: Trace) -> Iterator[NotObserved]:
             for kind in {_type(facts.file_system(lower)) for lower in block.lower_keys} & ELSEWHERE:
                 known, what = False, f"its file is on {kind}, which is not looked into for it"
         if not known and key in trace.points["block_rq_issue"].values("dev"):
-            yield NotObserved(f"below {block.name}", what, "device")
+            # The disk of the file that it was given meanwhile was not watched for it.
+            its = "device" if block.backing else "device, wakeup.interrupt and unattributed"
+            yield NotObserved(f"below {block.name}", what, its)
 
 
 def _passing_disks(trace: Trace) -> Iterator[NotObserved]:

@@ -201,8 +201,9 @@ class Stack:
         loose &= ~settled
         upkeep, self.hands = upkeep_of(bios, loose, lower_of, sleeps, window)
         loose[upkeep.bio] = False
-        log = logged_of(bios, loose, lower_of, trace.facts)
-        loose[log.bio], tied_by[log.bio] = False, TIME
+        log = logged_of(bios, loose, upkeep, lower_of, trace.facts)
+        tied_by[log.bio[loose[log.bio]]] = TIME
+        loose[log.bio] = False
         self.upkeep = Upkeep(**joined([upkeep, log]))
         with_stripes = replace(bios, parent=parent)
         parent, above, tied = _by_time(with_stripes, requests, bare, loose, above, lower_of)

@@ -41,7 +41,7 @@ from iostrata.stitch.bios import DEPTH, Bios
 from iostrata.stitch.endings import SOON_NS
 from iostrata.stitch.wakeup import Sleeps, at_rest
 from iostrata.stitch.window import Window, whole
-from iostrata.trace import Facts
+from iostrata.trace import BlockDevice, Facts
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +144,14 @@ def upkeep_of(
     had = hands.rows(hand)
     mine = Upkeep(bio, had.above, had.begin_ns, had.end_ns)
     return Upkeep(**joined([mine, put])), hands.rows(distinct(hand))
+
+
+def is_of_snapshot(block: BlockDevice, blocks: Mapping[int, BlockDevice]) -> bool:
+    """Whether a device is a snapshot, or what one is of."""
+    if block.store_keys or not block.lower_keys:
+        return bool(block.store_keys)
+    stores = {store for other in blocks.values() for store in other.store_keys}
+    return not stores.isdisjoint(block.lower_keys)
 
 
 def _threads_of_md(window: Window) -> Ints:
@@ -326,14 +334,16 @@ def _copied(bios: Bios, rows: Ints, put: Upkeep, off: Off) -> Upkeep:
 
 
 def logged_of(
-    bios: Bios, own: NDArray[np.bool_], lower_of: Mapping[int, Ints], facts: Facts
+    bios: Bios, own: NDArray[np.bool_], kept: Upkeep, lower_of: Mapping[int, Ints], facts: Facts
 ) -> Upkeep:
     """What arrays and caches log before they write it, of what is nobody's (``own``): one write
     after the other, each of what many have asked for. Who is not in one waits for the next, and
     that for this one: so all have it who wait meanwhile. So they have what a snapshot reads, and
-    writes, to keep what was there: it is noted when none is under way (dm-snap-persistent.c)."""
+    writes, to keep what was there: it is noted when none is under way (dm-snap-persistent.c), for
+    those who write to the snapshot, too, whose thread may have had it in hand (``kept``)."""
     found = [NOTHING]
-    rows = np.flatnonzero(own & (bios.life_end_ns >= 0))
+    of_any = own.copy()
+    of_any[kept.bio] = True
     # What it reads for one, it reads before.
     child = np.flatnonzero((bios.parent >= 0) & ~bios.read)
     passed = np.where(bios.life_end_ns >= 0, bios.life_end_ns, NEVER)
@@ -341,8 +351,11 @@ def logged_of(
     for device, below in lower_of.items():
         block = facts.blocks[device]
         kind = LOGGING.match(block.name)
-        mine = rows[one_of(bios.device_key[rows], below)]
-        if not (kind or block.store_keys) or not len(mine):
+        if not (kind or is_of_snapshot(block, facts.blocks)):
+            continue
+        mine = np.flatnonzero((own if kind else of_any) & (bios.life_end_ns >= 0))
+        mine = mine[one_of(bios.device_key[mine], below)]
+        if not len(mine):
             continue
         if kind:
             mine = mine[~bios.read[mine]]
@@ -361,4 +374,7 @@ def logged_of(
         )
         above = above[one[within]]
         found.append(Upkeep(mine[row[within]], above, bios.begin_ns[above], passed[above]))
-    return Upkeep(**joined(found))
+    log = Upkeep(**joined(found))
+    # Nobody waits for the same twice.
+    again = one_of(pair_key(log.bio, log.above), pair_key(kept.bio, kept.above))
+    return log.rows(np.flatnonzero(~again))

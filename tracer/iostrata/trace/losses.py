@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Losses: what the streams and the recorder's own events say is missing to windows of time.
 
-A window is never too narrow: a packet tells how many events were refused
-before it was written, but its last event may be older than the last refusal.
-The recorder's next ``loss`` event that knows of them bounds it.
+A window is never too narrow. A packet tells how many events were refused since the one before it,
+and of older recorders that is by when it was written: its last event may be older than the last
+refusal, which the recorder's next ``loss`` event that knows of them bounds.
 """
 
 from __future__ import annotations
@@ -217,9 +217,16 @@ def find_losses(
     others: Iterable[Gap],
     begin_ns: int,
     end_ns: int,
+    *,
+    exact: bool = False,
 ) -> Losses:
-    """Every window, within the time that the trace covers; ``others``: that no stream tells of."""
-    gaps = [bounded(gap, refused) for stream in streams for gap in stream.gaps]
+    """Every window, within the time that the trace covers; ``others``: that no stream tells of.
+
+    ``exact``: packets tell when events were lost.
+    """
+    gaps = [gap for stream in streams for gap in stream.gaps]
+    if not exact:
+        gaps = [bounded(gap, refused) for gap in gaps]
     gaps += [*late_gaps(streams, refused), *missed_gaps(miss), *others]
 
     def within(time_ns: int) -> int:

@@ -23,6 +23,11 @@ def by_recorder(env: Env) -> bool:
     return "buffer_kib" in env
 
 
+def tells_loss_times(env: Env) -> bool:
+    """Whether its packets tell when events were lost, and not only by when they are counted."""
+    return env.get("loss_times") == 1
+
+
 def by_script(env: Env) -> bool:
     """Whether a trace was made of what bpf/iostrata.bt printed."""
     return env.get(RECORDED_BY) == BPFTRACE

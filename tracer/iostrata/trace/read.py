@@ -33,7 +33,7 @@ from iostrata.trace.losses import (
     read_refused,
 )
 from iostrata.trace.metadata import Clock, Metadata, parse
-from iostrata.trace.origin import by_recorder, unread
+from iostrata.trace.origin import by_recorder, tells_loss_times, unread
 from iostrata.trace.points import Points
 from iostrata.trace.sleeps import damage_of, slept_of, without_impossible
 from iostrata.trace.stream import (
@@ -122,7 +122,13 @@ def assemble(
         clock=metadata.clock,
         points=points,
         losses=find_losses(
-            streams, refused, points["miss"], (*cut.gaps, *contradicted), begin_ns, end_ns
+            streams,
+            refused,
+            points["miss"],
+            (*cut.gaps, *contradicted),
+            begin_ns,
+            end_ns,
+            exact=tells_loss_times(metadata.env),
         ),
         lost_by_point={
             **lost_by_point(streams, refused, metadata.points),
