@@ -13,9 +13,17 @@ from iostrata.model import Quality
 from iostrata.recording import open_recording
 from iostrata.report import waterfall
 from tests.analysis.test_who import DISK, NEIGHBOUR, NOISY, WRITER, analysed, told, write_of
-from tests.synthetic import TASK_UNINTERRUPTIBLE, Commit, Request, World, Writer, submit
+from tests.synthetic import (
+    TASK_UNINTERRUPTIBLE,
+    Commit,
+    Request,
+    World,
+    Writer,
+    device,
+    submit,
+)
 
-JOURNAL, FLUSHER = 900, 78
+JOURNAL, FLUSHER, LOOP = 900, 78, device(7, 0)
 CONTEXT_THREAD, CONTEXT_INTERRUPT = 1, 2
 
 
@@ -32,7 +40,7 @@ def known(world: World) -> None:
 
 def handles(world: World, commit: Commit, time_ns: int, **blocks: int) -> None:
     for name, count in blocks.items():
-        tid = {"writer": WRITER, "neighbour": NEIGHBOUR, "others": 0}[name]
+        tid = {"writer": WRITER, "neighbour": NEIGHBOUR, "worker": FLUSHER, "others": 0}[name]
         world.emit("jbd2_handles", time_ns, JOURNAL, dev=DISK, transaction=commit.transaction,
                    subject_tid=tid, block_count=count)  # fmt: skip
 
@@ -62,6 +70,24 @@ def test_a_commit_is_whose_handles_changed_what_it_logs(tmp_path: Path) -> None:
     assert found["journal.flushing"] == {"neighbour/noisy": 3_000, "writer": 1_000}
     assert found["journal.logging"] == {"neighbour/noisy": 750, "writer": 250}
     assert found["device.journal"] == {"neighbour/noisy": 45_000, "writer": 15_000}
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_a_loop_devices_worker_changed_is_of_who_asked_that(
+    tmp_path: Path, *, there: bool
+) -> None:
+    """Where its file is on the journal's disk; else the worker changed it for something else."""
+    world = World()
+    known(world)
+    world.builder.block(LOOP, "loop0", backing="/image", lower_keys=(DISK if there else DISK + 16,))
+    submit(world, LOOP, NEIGHBOUR, 1_002_000, Request(scheduler=None, device=10_000))
+    world.emit("loop_work", 1_012_000, FLUSHER, enter_ns=1_003_000, dev=LOOP)
+    commit = Commit(world, DISK, 1_000_000, 7).run(20_000, 4_000, [])
+    handles(world, commit, 1_020_000, writer=1, worker=3)
+    waiting(world, commit)
+    found = told(analysed(world, tmp_path / "machine"))
+    who = "neighbour/noisy" if there else "kworker/u8:1"
+    assert found["journal.locking"] == {who: 15_000, "writer": 5_000}
 
 
 def test_what_had_no_room_to_be_told_apart_is_nobodys(tmp_path: Path) -> None:

@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from iostrata.columns import NEVER, AsOf, Ints, at, joined
+from iostrata.columns import NEVER, AsOf, Ints, at, joined, one_of, overlapping, pair_key
 from iostrata.stitch.bios import Bios
 from iostrata.stitch.journal import Commits
 from iostrata.stitch.people import People
+from iostrata.stitch.serving import LoopWork
 from iostrata.stitch.window import Window
+from iostrata.trace import Facts
 
 TRANSACTIONS: Final = 1 << 32
 
@@ -53,12 +57,52 @@ def commit_of(bios: Bios, root: Ints, commits: Commits, commit: Ints) -> Ints:
     return np.where(commit >= 0, commit, at(begun, last)[root])
 
 
-def handled(window: Window, commits: Commits, people: People) -> Ints:
-    """Of each commit: whose handles changed what of it."""
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Requests of devices: a row each. ``who``: asked for it. ``work``: of loop devices' workers,
+    who serve them."""
+
+    device_key: Ints
+    begin_ns: Ints
+    end_ns: Ints
+    who: Ints
+    work: LoopWork
+
+    def meanwhile(self, events: Mapping[str, Ints], facts: Facts) -> tuple[Ints, Ints]:
+        """Of which of some events of handles that a worker had, and the requests that it served
+        since the transaction before, of a device whose file is there."""
+        time, tid, work = events["time_ns"], events["subject_tid"], self.work
+        journal = AsOf(events["dev"], time)
+        since = at(time, journal.at_or_before(events["dev"], time - 1))
+        row, run = overlapping(tid, since, time, work.tid, work.begin_ns, work.end_ns)
+        blocks = facts.blocks.items()
+        there = [(key, lower) for key, block in blocks for lower in block.lower_keys]
+        loop, lower = np.array(there, np.int64).reshape(-1, 2).T
+        on = one_of(pair_key(work.device_key[run], events["dev"][row]), pair_key(loop, lower))
+        row, run = row[on], run[on]
+        one, request = overlapping(
+            work.device_key[run], work.begin_ns[run], work.end_ns[run],
+            self.device_key, self.begin_ns, self.end_ns,
+        )  # fmt: skip
+        return row[one], request
+
+
+def handled(window: Window, commits: Commits, people: People, asked: Asked | None = None) -> Ints:
+    """Of each commit: whose handles changed what of it. ``asked``: what loop devices were, for
+    which their workers changed it."""
     events = window.columns("jbd2_handles", "dev", "transaction", "subject_tid", "block_count")
     commit = AsOf(commits.device_key * TRANSACTIONS + commits.transaction, commits.begin_ns)
     found = commit.at_or_before(events["dev"] * TRANSACTIONS + events["transaction"],
                                 events["time_ns"])  # fmt: skip
     late = at(commits.end_ns, found) < events["time_ns"]
+    found = np.where(late, -1, found)
     who = people.threads(events["subject_tid"], events["time_ns"])
-    return people.crowds(len(commits), np.where(late, -1, found), who, events["block_count"])
+    count = events["block_count"]
+    if asked:
+        row, request = asked.meanwhile(events, window.trace.facts)
+        served = np.bincount(row, minlength=len(who))
+        part = np.where(served > 0, 0, count)
+        found = np.concatenate([found, found[row]])
+        who = np.concatenate([who, asked.who[request]])
+        count = np.concatenate([part, count[row] / served[row]])
+    return people.crowds(len(commits), found, who, count)

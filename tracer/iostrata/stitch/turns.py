@@ -17,15 +17,17 @@ from typing import Final
 import numpy as np
 
 from iostrata import native
-from iostrata.columns import NEVER, AsOf, Ints, at, one_of, order_of, outside
+from iostrata.columns import NEVER, AsOf, Containing, Ints, at, one_of, order_of, outside
 from iostrata.layers import RANK, STACK
 from iostrata.stitch.behind import Behind, Kinds, Parts, Turns, during, in_one, most_of
 from iostrata.stitch.bios import DEPTH, Bios, Carried
 from iostrata.stitch.blockio import flushes_for
 from iostrata.stitch.cpus import Queues
-from iostrata.stitch.handles import commit_of, every_commit, handled
+from iostrata.stitch.handles import Asked, commit_of, every_commit, handled
+from iostrata.stitch.journal import Commits
 from iostrata.stitch.people import IDLE, NOBODY, People
 from iostrata.stitch.requests import OP_WRITE, Requests
+from iostrata.stitch.serving import LoopWork, loop_work_of
 from iostrata.stitch.spans import Spans
 from iostrata.stitch.wakeup import Sleeps, by_interrupt
 from iostrata.stitch.window import Window
@@ -102,6 +104,10 @@ def behind_of(window: Window, spans: Spans, waited: Waited) -> Behind:
     people, commits = People(window.trace), every_commit(window)
     logged = handled(window, commits, people)
     waited = replace(waited, commit=commit_of(waited.bios, waited.root, commits, waited.commit))
+    work = loop_work_of(window)
+    if len(work.tid):
+        waited = replace(waited, bios=_served(waited, work))
+        logged = _through_loops(window, waited, people, commits, work, logged)
     kinds, counts = _kinds(spans, waited)
 
     def every(kind: int) -> Every:
@@ -331,6 +337,35 @@ def _turns_of_disks(waited: Waited, people: People, logged: Ints) -> tuple[Turns
         np.concatenate([complete[ahead], issue[idle]]),
         np.concatenate([who[ahead], nobody]),
     ), turn_of
+
+
+def _served(waited: Waited, work: LoopWork) -> Bios:
+    """Bios, of which those that are nobody's data, nor a commit's, are below the request that the
+    loop device had whose worker queued them."""
+    bios, requests = waited.bios, waited.requests
+    rows = np.flatnonzero((bios.above < 0) & (bios.data_tid <= 0) & (waited.commit < 0))
+    run = Containing(work.tid, work.begin_ns, work.end_ns).find(bios.tid[rows], bios.queue_ns[rows])
+    rows, run = rows[run >= 0], run[run >= 0]
+    last = AsOf(requests.device_key, requests.issue_ns).at_or_before(
+        work.device_key[run], bios.queue_ns[rows]
+    )
+    above = bios.above.copy()
+    above[rows] = np.where(at(requests.complete_ns, last) >= bios.queue_ns[rows], last, -1)
+    return replace(bios, above=above)
+
+
+def _through_loops(
+    window: Window, waited: Waited, people: People, commits: Commits, work: LoopWork, logged: Ints
+) -> Ints:
+    """Who changed what each commit logs: of what loop devices' workers did, who asked those."""
+    requests, (bio, _) = waited.requests, _asked_by(waited)
+    for _ in range(DEPTH):
+        who = _whose(waited, people, logged, bio, requests.issue_ns)
+        asked = Asked(requests.device_key, requests.issue_ns, requests.complete_ns, who, work)
+        before, logged = logged, handled(window, commits, people, asked)
+        if np.array_equal(before, logged):
+            break
+    return logged
 
 
 def _asked_by(waited: Waited) -> tuple[Ints, Ints]:
