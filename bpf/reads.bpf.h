@@ -66,13 +66,26 @@ static __always_inline bool read_note(struct bio *bio)
 	return true;
 }
 
+/* "mdX_raid" as one number. */
+#define MAPPED_ARRAY 0x646961725f58646dull
+
+/* Whether it is the thread of an array that device mapper has (dm-raid): md has no disk for that, by
+ * which it would tell what it hands on, and none to name it by (mdname). */
+static __always_inline bool current_is_mapped_array(void)
+{
+	char comm[16] = {};
+
+	bpf_get_current_comm(comm, sizeof(comm));
+	return *(__u64 *)comm == MAPPED_ARRAY;
+}
+
 /* The same, of what a worker reads from a disk below another one for that itself: device mapper has
- * what it knows of its blocks there, and copies them. */
+ * what it knows of its blocks there, and copies them, and reads what it needs for a parity. */
 static __always_inline bool read_note_own(struct bio *bio, __u32 dev)
 {
-	if (!is_data_read(bio->bi_opf) || !current_is_pooled())
+	if (!is_data_read(bio->bi_opf) || !current_is_kernel_thread())
 		return false;
-	if (!(watch_of(dev) & WATCH_BELOW))
+	if (!(watch_of(dev) & WATCH_BELOW) || !(current_is_pooled() || current_is_mapped_array()))
 		return false;
 	read_keep(bio);
 	return true;

@@ -378,3 +378,29 @@ def test_what_a_snapshot_keeps_of_what_is_overwritten(*, known: bool) -> None:
     for number in range(2):
         times = tuple(found[100 + number][0].get(row, 0) for row in rows)
         assert times == ((10_100, 30_200, 3_500) if known else (0, 10_000, 34_100))
+
+
+def test_what_an_array_of_device_mappers_reads_for_its_stripes() -> None:
+    """md tells no places of such: what its thread reads is for whom it then writes to the same
+    place, of whatever disk; what it reads for itself is nobody's."""
+    world = World()
+    world.builder.block(THIN, "dm-4", lower_keys=(SDA, META)).block(SDA, "sda").block(META, "sdb")
+    array, disk, other = Block(world, THIN), Block(world, SDA), Block(world, META)
+    of_kernel(world)
+    other.queue(1_900, RAID, 0xE9, sector=9_000, flags=0, kernel=1)
+    other.request(1_950, 12_000, 0xF9, 0xE9, sector=9_000, tid=RAID)
+    for number in range(2):
+        tid, place, later = 100 + number, {"sector": 500 + 64 * number}, 20_000 * number
+        array.queue(2_000 + later, tid, 0xB0 + number, sector=8 + 64 * number)
+        other.queue(3_000 + later, RAID, 0xE0 + number, flags=0, kernel=1, **place)
+        other.request(3_100 + later, 13_100 + later, 0xF0 + number, 0xE0 + number, **place)
+        disk.queue(14_000 + later, RAID, 0xC0 + number, kernel=1, **place)
+        disk.request(14_100 + later, 24_100 + later, 0xD0 + number, 0xC0 + number, **place)
+        array.complete(24_500 + later, 0xB0 + number)
+        one_write(world, THIN, 25_000 + later, tid=tid, off=2_500 + later)
+    breakdown = told(world)
+    assert [accounts(breakdown)[100 + number][0]["device.read"] for number in range(2)] == [
+        10_000,
+        10_000,
+    ]
+    assert breakdown.quality.ties["place"] == 2

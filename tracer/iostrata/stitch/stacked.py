@@ -32,7 +32,15 @@ from iostrata.stitch.requests import Requests
 from iostrata.stitch.spans import Edges, Ranks
 from iostrata.stitch.stripes import of_stripes
 from iostrata.stitch.syncs import Syncs
-from iostrata.stitch.upkeep import NOBODY, NONE, NOTHING, Upkeep, logged_of, upkeep_of
+from iostrata.stitch.upkeep import (
+    NOBODY,
+    NONE,
+    NOTHING,
+    Upkeep,
+    logged_of,
+    read_for_stripes,
+    upkeep_of,
+)
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window
 from iostrata.trace import BlockDevice, Facts, Trace
@@ -207,6 +215,9 @@ class Stack:
         self.upkeep = Upkeep(**joined([upkeep, log]))
         with_stripes = replace(bios, parent=parent)
         parent, above, tied = _by_time(with_stripes, requests, bare, loose, above, lower_of)
+        read = read_for_stripes(bios, loose, parent, lower_of, window)
+        tied_by[read.bio] = PLACE
+        self.upkeep = Upkeep(**joined([self.upkeep, read]))
         self.tied_by = bios.of_root(np.where(tied, TIME, tied_by))
         lower = lowered(parent, above, bios.device_key)
         if len(self.upkeep.bio):

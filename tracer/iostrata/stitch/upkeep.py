@@ -378,3 +378,30 @@ def logged_of(
     # Nobody waits for the same twice.
     again = one_of(pair_key(log.bio, log.above), pair_key(kept.bio, kept.above))
     return log.rows(np.flatnonzero(~again))
+
+
+def read_for_stripes(
+    bios: Bios,
+    own: NDArray[np.bool_],
+    parent: Ints,
+    lower_of: Mapping[int, Ints],
+    window: Window,
+) -> Upkeep:
+    """What an array's thread reads that is nobody's (``own``), before it writes to the same place
+    of any of the disks, where the rest of that stripe is: it is for whom it writes that
+    (``parent``)."""
+    reads = np.flatnonzero(own & bios.read & (bios.life_end_ns >= 0))
+    if len(reads):
+        reads = reads[one_of(bios.tid[reads], whole(window.trace).once(_threads_of_md))]
+    found = [NOTHING]
+    for disks in lower_of.values() if len(reads) else ():
+        mine = reads[one_of(bios.device_key[reads], disks)]
+        writes = np.flatnonzero(bios.kernel_thread & ~bios.read & (parent >= 0))
+        writes = writes[one_of(bios.device_key[writes], disks)]
+        following = AsOf(bios.sector[writes], bios.begin_ns[writes])
+        write = at(writes, following.at_or_after(bios.sector[mine], bios.life_end_ns[mine]))
+        above = np.where(write >= 0, parent[write], -1)
+        begin = at(bios.begin_ns, above)
+        one = np.flatnonzero((above >= 0) & (begin <= bios.begin_ns[mine]))
+        found.append(Upkeep(mine[one], above[one], begin[one], bios.begin_ns[write[one]]))
+    return Upkeep(**joined(found))
