@@ -83,7 +83,8 @@ def test_what_a_loop_devices_worker_changed_is_of_who_asked_that(
     submit(world, LOOP, NEIGHBOUR, 1_002_000, Request(scheduler=None, device=10_000))
     world.emit("loop_work", 1_012_000, FLUSHER, enter_ns=1_003_000, dev=LOOP)
     commit = Commit(world, DISK, 1_000_000, 7).run(20_000, 4_000, [])
-    handles(world, commit, 1_020_000, writer=1, worker=3)
+    handles(world, commit, 1_020_000, writer=1)
+    handles(world, commit, 1_020_033, worker=3)
     waiting(world, commit)
     found = told(analysed(world, tmp_path / "machine"))
     who = "neighbour/noisy" if there else "kworker/u8:1"

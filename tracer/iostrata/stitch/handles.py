@@ -72,8 +72,11 @@ class Asked:
         """Of which of some events of handles that a worker had, and the requests that it served
         since the transaction before, of a device whose file is there."""
         time, tid, work = events["time_ns"], events["subject_tid"], self.work
-        journal = AsOf(events["dev"], time)
-        since = at(time, journal.at_or_before(events["dev"], time - 1))
+        # A transaction's are told one by one.
+        transaction = events["dev"] * TRANSACTIONS + events["transaction"]
+        first = AsOf(transaction, time).at_or_after(transaction, np.zeros(len(time), np.int64))
+        before = AsOf(events["dev"], time).at_or_before(events["dev"], time[first] - 1)
+        since = at(time, before)
         row, run = overlapping(tid, since, time, work.tid, work.begin_ns, work.end_ns)
         blocks = facts.blocks.items()
         there = [(key, lower) for key, block in blocks for lower in block.lower_keys]
