@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -187,12 +188,17 @@ def test_an_allocation_is_durable_where_its_file_is(requests: Path, disk: Path) 
     assert "no synchronous write" in shown.stderr, shown.stderr
 
 
-def test_a_cut_is_durable_where_all_that_is_done_to_its_file_is(requests: Path, disk: Path) -> None:
+@pytest.mark.parametrize(("before", "durable"), [(8 << 20, COUNT), (0, COUNT - 1)])
+def test_a_cut_is_durable_where_all_that_is_done_to_its_file_is(
+    before: int, durable: int, requests: Path, disk: Path
+) -> None:
+    """But one by which the file grows: ext4 awaits nothing then."""
     kernel_has(requests, disk, "cut")
     file = disk / "file"
     file.touch()
+    os.truncate(file, before)
     if subprocess.run(["chattr", "+S", file], capture_output=True, check=False).returncode:
         pytest.skip("files here have no attributes")
     found = recorded(disk, str(requests), str(file), "cut", str(COUNT))
-    assert methods(found) == {"io_uring:sync_inode": COUNT}
-    assert found.writes.size_bytes.tolist() == [0] * COUNT
+    assert methods(found) == {"io_uring:sync_inode": durable}
+    assert found.writes.size_bytes.tolist() == [0] * durable

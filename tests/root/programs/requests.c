@@ -18,7 +18,7 @@
  * plain-splice: the same of another file, and an fsync(2) behind it
  * allocate: an fallocate of a file that is O_DSYNC
  * plain-allocate: of another file
- * cut: an ftruncate
+ * cut: an ftruncate, to less than 4 MiB, and less each time
  * silent: a write, whose completion is not asked for, and an fsync behind it
  * chain: so many synchronous writes, directly, each linked behind the one before
  * halted: a write, directly, and an fsync behind it, of who is stopped for 100 ms meanwhile
@@ -244,7 +244,7 @@ static void allocate(int fd, int number)
 
 static void cut(int fd, int number)
 {
-	ring_add(OP_FTRUNCATE, fd)->off = (unsigned long long)(number + 1) * SIZE;
+	ring_add(OP_FTRUNCATE, fd)->off = (4ull << 20) - (unsigned long long)number * SIZE;
 	one();
 }
 
