@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -13,9 +11,9 @@ from iostrata.columns import NEVER, AsOf, Ints, at, joined, one_of, overlapping,
 from iostrata.stitch.bios import Bios
 from iostrata.stitch.journal import Commits
 from iostrata.stitch.people import People
+from iostrata.stitch.requests import Requests
 from iostrata.stitch.serving import LoopWork
 from iostrata.stitch.window import Window
-from iostrata.trace import Facts
 
 TRANSACTIONS: Final = 1 << 32
 
@@ -57,42 +55,33 @@ def commit_of(bios: Bios, root: Ints, commits: Commits, commit: Ints) -> Ints:
     return np.where(commit >= 0, commit, at(begun, last)[root])
 
 
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """Requests of devices: a row each. ``who``: asked for it. ``work``: of loop devices' workers,
-    who serve them."""
-
-    device_key: Ints
-    begin_ns: Ints
-    end_ns: Ints
-    who: Ints
-    work: LoopWork
-
-    def meanwhile(self, events: Mapping[str, Ints], facts: Facts) -> tuple[Ints, Ints]:
-        """Of which of some events of handles that a worker had, and the requests that it served
-        since the transaction before, of a device whose file is there."""
-        time, tid, work = events["time_ns"], events["subject_tid"], self.work
-        # A transaction's are told one by one.
-        transaction = events["dev"] * TRANSACTIONS + events["transaction"]
-        first = AsOf(transaction, time).at_or_after(transaction, np.zeros(len(time), np.int64))
-        before = AsOf(events["dev"], time).at_or_before(events["dev"], time[first] - 1)
-        since = at(time, before)
-        row, run = overlapping(tid, since, time, work.tid, work.begin_ns, work.end_ns)
-        blocks = facts.blocks.items()
-        there = [(key, lower) for key, block in blocks for lower in block.lower_keys]
-        loop, lower = np.array(there, np.int64).reshape(-1, 2).T
-        on = one_of(pair_key(work.device_key[run], events["dev"][row]), pair_key(loop, lower))
-        row, run = row[on], run[on]
-        one, request = overlapping(
-            work.device_key[run], work.begin_ns[run], work.end_ns[run],
-            self.device_key, self.begin_ns, self.end_ns,
-        )  # fmt: skip
-        return row[one], request
+def served(window: Window, requests: Requests, work: LoopWork) -> tuple[Ints, Ints]:
+    """Of which of the window's events of handles that a loop device's worker had, and the requests
+    that it served since the transaction before, of a device whose file is there."""
+    events = window.columns("jbd2_handles", "dev", "transaction", "subject_tid")
+    time, journal = events["time_ns"], events["dev"]
+    # A transaction's are told one by one.
+    transaction = journal * TRANSACTIONS + events["transaction"]
+    first = AsOf(transaction, time).at_or_after(transaction, np.zeros(len(time), np.int64))
+    since = at(time, AsOf(journal, time).at_or_before(journal, time[first] - 1))
+    row, run = overlapping(events["subject_tid"], since, time, work.tid, work.begin_ns, work.end_ns)
+    blocks = window.trace.facts.blocks.items()
+    there = [(key, lower) for key, block in blocks for lower in block.lower_keys]
+    loop, lower = np.array(there, np.int64).reshape(-1, 2).T
+    on = one_of(pair_key(work.device_key[run], journal[row]), pair_key(loop, lower))
+    row, run = row[on], run[on]
+    one, request = overlapping(
+        work.device_key[run], work.begin_ns[run], work.end_ns[run],
+        requests.device_key, requests.issue_ns, requests.complete_ns,
+    )  # fmt: skip
+    return row[one], request
 
 
-def handled(window: Window, commits: Commits, people: People, asked: Asked | None = None) -> Ints:
-    """Of each commit: whose handles changed what of it. ``asked``: what loop devices were, for
-    which their workers changed it."""
+def handled(
+    window: Window, commits: Commits, people: People, asked: tuple[Ints, Ints] | None = None
+) -> Ints:
+    """Of each commit: whose handles changed what of it. ``asked``: of which of the events loop
+    devices' workers had (rows, as ``served`` has them), and who had asked for what they did."""
     events = window.columns("jbd2_handles", "dev", "transaction", "subject_tid", "block_count")
     commit = AsOf(commits.device_key * TRANSACTIONS + commits.transaction, commits.begin_ns)
     found = commit.at_or_before(events["dev"] * TRANSACTIONS + events["transaction"],
@@ -102,10 +91,9 @@ def handled(window: Window, commits: Commits, people: People, asked: Asked | Non
     who = people.threads(events["subject_tid"], events["time_ns"])
     count = events["block_count"]
     if asked:
-        row, request = asked.meanwhile(events, window.trace.facts)
-        served = np.bincount(row, minlength=len(who))
-        part = np.where(served > 0, 0, count)
+        row, asker = asked
+        askers = np.bincount(row, minlength=len(who))
         found = np.concatenate([found, found[row]])
-        who = np.concatenate([who, asked.who[request]])
-        count = np.concatenate([part, count[row] / served[row]])
+        who = np.concatenate([who, asker])
+        count = np.concatenate([np.where(askers > 0, 0, count), count[row] / askers[row]])
     return people.crowds(len(commits), found, who, count)

@@ -23,7 +23,7 @@ from iostrata.stitch.behind import Behind, Kinds, Parts, Turns, during, in_one, 
 from iostrata.stitch.bios import DEPTH, Bios, Carried
 from iostrata.stitch.blockio import flushes_for
 from iostrata.stitch.cpus import Queues
-from iostrata.stitch.handles import Asked, commit_of, every_commit, handled
+from iostrata.stitch.handles import commit_of, every_commit, handled, served
 from iostrata.stitch.journal import Commits
 from iostrata.stitch.people import IDLE, NOBODY, People
 from iostrata.stitch.requests import OP_WRITE, Requests
@@ -359,10 +359,10 @@ def _through_loops(
 ) -> Ints:
     """Who changed what each commit logs: of what loop devices' workers did, who asked those."""
     requests, (bio, _) = waited.requests, _asked_by(waited)
+    row, request = served(window, requests, work)
     for _ in range(DEPTH):
-        who = _whose(waited, people, logged, bio, requests.issue_ns)
-        asked = Asked(requests.device_key, requests.issue_ns, requests.complete_ns, who, work)
-        before, logged = logged, handled(window, commits, people, asked)
+        who = _whose(waited, people, logged, bio[request], requests.issue_ns[request])
+        before, logged = logged, handled(window, commits, people, (row, who))
         if np.array_equal(before, logged):
             break
     return logged

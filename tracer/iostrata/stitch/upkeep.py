@@ -393,11 +393,12 @@ def read_for_stripes(
     reads = np.flatnonzero(own & bios.read & (bios.life_end_ns >= 0))
     if len(reads):
         reads = reads[one_of(bios.tid[reads], whole(window.trace).once(_threads_of_md))]
-    found = [NOTHING]
-    for disks in lower_of.values() if len(reads) else ():
+    if not len(reads):
+        return NOTHING
+    found, every = [], np.flatnonzero(bios.kernel_thread & ~bios.read & (parent >= 0))
+    for disks in lower_of.values():
         mine = reads[one_of(bios.device_key[reads], disks)]
-        writes = np.flatnonzero(bios.kernel_thread & ~bios.read & (parent >= 0))
-        writes = writes[one_of(bios.device_key[writes], disks)]
+        writes = every[one_of(bios.device_key[every], disks)]
         following = AsOf(bios.sector[writes], bios.begin_ns[writes])
         write = at(writes, following.at_or_after(bios.sector[mine], bios.life_end_ns[mine]))
         above = np.where(write >= 0, parent[write], -1)
