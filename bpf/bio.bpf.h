@@ -21,7 +21,7 @@ static __always_inline __u32 bio_dev(struct bio *bio)
 {
 	if (bpf_core_field_exists(bio->bi_bdev))
 		return bdev_disk_dev(bio->bi_bdev);
-	return disk_dev(((struct bio___before *)bio)->bi_disk);
+	return disk_dev(bio->bi_disk);
 }
 
 /* The same, before anything is asked of it: where the verifier comes by on many ways, it looks up on

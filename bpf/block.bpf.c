@@ -6,6 +6,7 @@
 
 /* Further bios of one request that are recorded; what exceeds them is tied by its place. */
 #define MAX_MERGED 128
+#define BIOS_AT_ONCE 16 /* see FOLLOWS_AT_ONCE */
 
 /* 1 where these points still have the queue as their first argument (removed by
  * Linux a54895fa057c, in v5.11 and v5.10.137); set by the recorder. */
@@ -228,6 +229,7 @@ static __always_inline int status_errno(__u32 status)
 static __always_inline __u32 request_emit(const void *ctx, struct request *rq, struct bio *bio,
 					  __u32 status, __u32 size_bytes, __u32 point)
 {
+	struct request_queue *queue = request_queue(rq);
 	bool by_kernel_thread = false;
 	__u32 flags = rq->cmd_flags;
 	union event *e;
@@ -235,7 +237,7 @@ static __always_inline __u32 request_emit(const void *ctx, struct request *rq, s
 
 	if (!is_recorded(flags, bio))
 		return 0;
-	dev = request_dev(rq);
+	dev = request_dev(rq, queue);
 	if (!(watch_of(dev) & WATCH_DISK))
 		return 0;
 	if (ctx)
@@ -279,16 +281,24 @@ __noinline int request_bio(__u64 request_key, __u64 bio_key, __u32 dev)
 	return 0;
 }
 
+/* Some of a request's bios; the one behind them.  Not static: see watch_add. */
+__noinline __u64 request_some_bios(__u64 request_key, __u64 bio_key, __u32 dev)
+{
+	for (__u32 i = 0; i < BIOS_AT_ONCE && bio_key; i++) {
+		request_bio(request_key, bio_key, dev);
+		bio_key = (__u64)PEEK((struct bio *)bio_key, bi_next);
+	}
+	return bio_key;
+}
+
 /* What was merged into a request: the points of merging do not say into which. */
 static __noinline void request_bios(__u64 request_key, __u32 dev)
 {
 	struct request *rq = (struct request *)request_key;
-	struct bio *bio = BPF_CORE_READ(rq, bio, bi_next);
+	__u64 bio_key = (__u64)BPF_CORE_READ(rq, bio, bi_next);
 
-	for (__u32 i = 0; i < MAX_MERGED && bio; i++) {
-		request_bio(request_key, (__u64)bio, dev);
-		bio = PEEK(bio, bi_next);
-	}
+	for (__u32 i = 0; i < MAX_MERGED && bio_key; i += BIOS_AT_ONCE)
+		bio_key = request_some_bios(request_key, bio_key, dev);
 }
 
 static __always_inline int request_issued(__u64 *ctx, __u32 argument)

@@ -20,11 +20,20 @@ static __always_inline bool is_recorded(__u32 flags, struct bio *bio)
 	return operation < 32 && (recorded >> operation & 1);
 }
 
-static __always_inline __u32 request_dev(struct request *rq)
+/* A request's queue, to be asked for before anything else of it (see bio_dev_at_once). */
+static __always_inline struct request_queue *request_queue(struct request *rq)
 {
-	if (bpf_core_field_exists(rq->q->disk))
-		return disk_dev(rq->q->disk);
-	return disk_dev(((struct request___before *)rq)->rq_disk);
+	struct request_queue *queue = rq->q;
+
+	barrier_var(queue);
+	return queue;
+}
+
+static __always_inline __u32 request_dev(struct request *rq, struct request_queue *queue)
+{
+	if (bpf_core_field_exists(queue->disk))
+		return disk_dev(queue->disk);
+	return disk_dev(rq->rq_disk);
 }
 
 /* The same through a pointer that the verifier does not know the type of. */
@@ -32,7 +41,7 @@ static __always_inline __u32 request_dev_of(struct request *rq)
 {
 	if (bpf_core_field_exists(rq->q->disk))
 		return disk_dev_of(BPF_CORE_READ(rq, q, disk));
-	return disk_dev_of(PEEK((struct request___before *)rq, rq_disk));
+	return disk_dev_of(PEEK(rq, rq_disk));
 }
 
 /* The watched disk of a request that is recorded, through such a pointer; 0: it is none. */
@@ -63,11 +72,15 @@ static __always_inline int wire_tell(__u64 request_key, __u64 wire_key, __u32 de
  * verifier takes no argument for granted (since Linux 838a10bd2ebf, in v6.13). */
 static __always_inline int wire_emit(struct request *rq, __u64 wire_key, __u32 point)
 {
+	struct request_queue *queue;
 	__u32 dev;
 
-	if (!rq || !is_recorded(rq->cmd_flags, rq->bio))
+	if (!rq)
 		return 0;
-	dev = request_dev(rq);
+	queue = request_queue(rq);
+	if (!is_recorded(rq->cmd_flags, rq->bio))
+		return 0;
+	dev = request_dev(rq, queue);
 	return watch_of(dev) & WATCH_DISK ? wire_tell((__u64)rq, wire_key, dev, point) : 0;
 }
 

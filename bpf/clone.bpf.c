@@ -30,7 +30,7 @@ struct ioctl_exit_context {
 
 static __always_inline __u64 length_of(__u32 descriptor)
 {
-	struct file *file = file_of_descriptor(descriptor);
+	struct file *file = (struct file *)file_of_descriptor(descriptor);
 	struct inode *inode = file ? PEEK(file, f_inode) : NULL;
 
 	return inode ? PEEK(inode, i_size) : 0;

@@ -13,19 +13,11 @@
 #define COMPAT_BIT 2 /* TS_COMPAT, arch/x86/include/asm/thread_info.h */
 #endif
 
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct task_struct___compat {
-	struct thread_info thread_info;
-};
-
-#pragma clang attribute pop
-
 static __always_inline bool current_is_compat(void)
 {
 	if (!bpf_core_field_exists(struct thread_info, COMPAT_STATE))
 		return false;
-	return CURRENT(struct task_struct___compat, thread_info.COMPAT_STATE) & COMPAT_BIT;
+	return CURRENT(thread_info.COMPAT_STATE) & COMPAT_BIT;
 }
 
 /* The recorder attaches the points of 32-bit programs' calls. */

@@ -24,11 +24,10 @@ static __always_inline struct dirtier *dirtier_of(__u64 inode_key)
 
 static __always_inline struct page *folio_first(struct page *page)
 {
-	struct page___info *info = (void *)page;
 	__u64 head;
 
-	if (bpf_core_field_exists(info->compound_info))
-		head = PEEK(info, compound_info);
+	if (bpf_core_field_exists(page->compound_info))
+		head = PEEK(page, compound_info);
 	else
 		head = PEEK(page, compound_head);
 	if (!(head & COMPOUND_TAIL))

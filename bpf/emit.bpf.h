@@ -75,13 +75,15 @@ static __always_inline void not_seen(__u32 kind, __u32 dev)
 	unseen[kind].last = dev;
 }
 
-/* The recorder sleeps until a good part of a ring has been filled. */
-static __noinline void ring_wake(void)
-{
-	__u32 nothing = 0;
+/* Wakes the recorder, which sleeps until a good part of a ring has been filled (state.bpf.c).  Not
+ * hidden: see watch_add. */
+int ring_wake(void);
 
-	bpf_ringbuf_output(&ringbuf, &nothing, sizeof(nothing), BPF_RB_FORCE_WAKEUP);
-}
+#define RING_FULL (~0ull)
+
+/* Takes a position in a CPU's ring where others take some meanwhile, or the recorder has gone on;
+ * RING_FULL: there is none (state.bpf.c).  Not hidden: see watch_add. */
+__u64 ring_take(__u32 cpu);
 
 /* The slot of a position, marked as this lap's and not yet committed. */
 static __always_inline union event *ring_slot(__u32 cpu, __u64 position)
@@ -102,27 +104,15 @@ static __always_inline union event *ring_reserve(__u32 cpu)
 	/* Its place would be in another CPU's ring. */
 	if (unlikely(cpu >= MAX_CPUS))
 		return NULL;
-
-#pragma clang loop unroll(disable)
-	for (int attempt = 0; attempt < 4; attempt++) {
-		__u64 seen;
-
-		if (unlikely((__s64)(head - *(volatile __u64 *)&ring->limit) >= 0)) {
-			__u64 limit = *(volatile __u64 *)&ring->tail + ring_slots;
-
-			if ((__s64)(head - limit) >= 0)
-				return NULL;
-			*(volatile __u64 *)&ring->limit = limit;
-		}
-		seen = __sync_val_compare_and_swap(&ring->head, head, head + 1);
-		if (likely(seen == head)) {
-			if (unlikely(!(head & (ring_slots / WAKE_PARTS - 1))))
-				ring_wake();
-			return ring_slot(cpu, head);
-		}
-		head = seen;
+	if (unlikely((__s64)(head - *(volatile __u64 *)&ring->limit) >= 0 ||
+		     __sync_val_compare_and_swap(&ring->head, head, head + 1) != head)) {
+		head = ring_take(cpu);
+		if (head == RING_FULL)
+			return NULL;
 	}
-	return NULL;
+	if (unlikely(!(head & (ring_slots / WAKE_PARTS - 1))))
+		ring_wake();
+	return ring_slot(cpu, head);
 }
 
 /* A slot with its header filled, except for the point; NULL: refused, and counted. */

@@ -9,13 +9,13 @@
 /* Whether the verifier can be told what an address points to, which makes reading there
  * a plain load (since Linux a35b9af4ec2c, in v6.2); set by the recorder. */
 extern const volatile bool has_rdonly_cast;
+extern const volatile struct type_ids type_ids;
 extern void *bpf_rdonly_cast(const void *object, __u32 type_id) __ksym __weak;
 
-/* An address, to be read with LOOK: the type must be the kernel's own, not a module's. */
-#define TYPED(type, address)                                                       \
-	((type *)(has_rdonly_cast ? bpf_rdonly_cast((const void *)(address),       \
-						    bpf_core_type_id_kernel(type)) \
-				  : (void *)(address)))
+/* An address, to be read with LOOK: the type is one of struct type_ids. */
+#define TYPED(type, address)                                                                       \
+	((struct type *)(has_rdonly_cast ? bpf_rdonly_cast((const void *)(address), type_ids.type) \
+					 : (void *)(address)))
 
 /* Reads one member through a pointer from TYPED, or from a LOOK at a pointer. */
 #define LOOK(pointer, member)                                                     \
@@ -30,17 +30,16 @@ extern void *bpf_rdonly_cast(const void *object, __u32 type_id) __ksym __weak;
 
 /* A member that is a pointer, as a number: one from LOOK is none to be counted with, so that
  * the place is taken for that of another type's number. */
-#define LOOK_KEY(pointer, member)                                                       \
-	({                                                                              \
-		__u64 key = 0;                                                          \
-		if (has_rdonly_cast)                                                    \
-			key = TYPED(struct inode,                                       \
-				    (const void *)&(pointer)->member -                  \
-					    bpf_core_field_offset(struct inode, i_ino)) \
-				      ->i_ino;                                          \
-		else                                                                    \
-			bpf_core_read(&key, sizeof(void *), &(pointer)->member);        \
-		key;                                                                    \
+#define LOOK_KEY(pointer, member)                                                              \
+	({                                                                                     \
+		__u64 key = 0;                                                                 \
+		if (has_rdonly_cast)                                                           \
+			key = TYPED(inode, (const void *)&(pointer)->member -                  \
+						   bpf_core_field_offset(struct inode, i_ino)) \
+				      ->i_ino;                                                 \
+		else                                                                           \
+			bpf_core_read(&key, sizeof(void *), &(pointer)->member);               \
+		key;                                                                           \
 	})
 
 #define NAME_PRIME 0x9e3779b97f4a7c15ull
@@ -90,19 +89,25 @@ static __always_inline __u64 medium_of_node(struct file *file)
 		return 0;
 	key -= bpf_core_field_offset(struct bdev_inode, vfs_inode);
 	key += bpf_core_field_offset(struct bdev_inode, bdev);
-	return medium_of(TYPED(struct block_device, key));
+	return medium_of(TYPED(block_device, key));
 }
 
-static __always_inline void watch_file_system(struct super_block *sb, __u32 dev)
+static __always_inline void watch_file_system(struct super_block *sb)
 {
 	struct block_device *bdev = LOOK(sb, s_bdev);
 	struct gendisk *disk;
 
-	watch_add(dev, WATCH_FS);
+	watch_add(LOOK(sb, s_dev), WATCH_FS);
 	if (!bdev)
 		return;
 	disk = LOOK(bdev, bd_disk);
 	watch_add((__u32)LOOK(disk, major) << 20 | LOOK(disk, first_minor), WATCH_DISK);
+}
+
+int file_system_watch(__u64 sb_key)
+{
+	watch_file_system(TYPED(super_block, sb_key));
+	return 0;
 }
 
 /* Where an overlay writes to, 0: not known (older kernels have no list of all layers).  Its types
@@ -140,11 +145,11 @@ int file_system_tell(__u64 sb_key, __u32 dev, __u32 upper_dev)
 }
 
 /* What an overlay writes to, of which nobody may ever hear but by it: what it makes durable at once
- * (syncfs) tells of no file there first.  Its number, 0: not known.  Not hidden: see watch_add. */
-int overlay_look_below(__u64 sb_key)
+ * (syncfs) tells of no file there first.  Its number, 0: not known. */
+static __always_inline __u32 overlay_look_below(__u64 sb_key)
 {
 	__u64 upper_key = overlay_upper((struct super_block *)sb_key);
-	struct super_block *upper = TYPED(struct super_block, upper_key);
+	struct super_block *upper = TYPED(super_block, upper_key);
 	__u32 upper_dev;
 
 	if (!upper_key)
@@ -152,7 +157,7 @@ int overlay_look_below(__u64 sb_key)
 	upper_dev = LOOK(upper, s_dev);
 	file_system_tell(upper_key, upper_dev, 0);
 	if (!filter.device)
-		watch_file_system(upper, upper_dev);
+		watch_file_system(upper);
 	return upper_dev;
 }
 
@@ -170,17 +175,14 @@ static __noinline int watch_forget(__u32 dev)
 	return 0;
 }
 
-/* Whether it is another than was met there, or none was.  Where nobody hears of it, it is met
- * again. */
-static __always_inline bool file_system_meet(struct super_block *sb, __u32 dev, __u64 sb_key)
+/* Another is met than was there, or the first; bits: which.  Where nobody hears of it, it is met
+ * again.  Not hidden: see watch_add. */
+int file_system_met(__u64 sb_key, __u32 dev, __u32 bits)
 {
 	struct follow *kind = &kinds[DEV_HASH(dev, KINDS_BITS)];
-	/* One whose superblock lies where another's was differs by what that led to. */
-	__u64 which = (sb_key ^ LOOK_KEY(sb, s_fs_info) ^ LOOK(sb, s_magic)) * NAME_PRIME;
-	__u32 bits = which >> 32, upper_dev = 0;
+	struct super_block *sb = TYPED(super_block, sb_key);
+	__u32 upper_dev = 0;
 
-	if (likely(kind->dev == dev && kind->bits == bits))
-		return false;
 	/* A disk's number is its own. */
 	if (kind->dev == dev && !(dev >> 20))
 		watch_forget(dev);
@@ -190,13 +192,21 @@ static __always_inline bool file_system_meet(struct super_block *sb, __u32 dev, 
 		kind->bits = bits;
 		kind->dev = dev;
 	}
-	return true;
+	return 0;
 }
 
-void file_system_watch(struct super_block *sb)
+/* Whether it is another than was met there, or none was. */
+static __always_inline bool file_system_meet(struct super_block *sb, __u32 dev, __u64 sb_key)
 {
-	sb = TYPED(struct super_block, sb);
-	watch_file_system(sb, LOOK(sb, s_dev));
+	const struct follow *kind = &kinds[DEV_HASH(dev, KINDS_BITS)];
+	/* One whose superblock lies where another's was differs by what that led to. */
+	__u64 which = (sb_key ^ LOOK_KEY(sb, s_fs_info) ^ LOOK(sb, s_magic)) * NAME_PRIME;
+	__u32 bits = which >> 32;
+
+	if (likely(kind->dev == dev && kind->bits == bits))
+		return false;
+	file_system_met(sb_key, dev, bits);
+	return true;
 }
 
 /* From linux/magic.h: what lies on no disk of this machine, or writes to one by a process's calls. */
@@ -243,7 +253,7 @@ int file_system_allowed(__u64 sb_key, __u32 dev)
 		return 0;
 	}
 	upper_key = overlay_upper(sb);
-	upper = TYPED(struct super_block, upper_key);
+	upper = TYPED(super_block, upper_key);
 	upper_dev = upper_key ? LOOK(upper, s_dev) : 0;
 	upper_bits = upper_key ? watch_decision(upper_dev, medium_of(LOOK(upper, s_bdev))) : 0;
 	if (upper_bits & WATCH_ALLOWED)
@@ -315,7 +325,7 @@ static __always_inline bool identify(struct file *file, struct file_identity *id
 	if (unlikely(filter.device) && !is_allowed(file, inode, sb, identity->dev))
 		return false;
 	if (sb && unlikely(is_met || !(watch_of(identity->dev) & WATCH_FS)))
-		watch_file_system(sb, identity->dev);
+		file_system_watch(LOOK_KEY(inode, i_sb));
 	identity->file_key = (__u64)file;
 	/* Whatever node it was opened by, a device has one inode, of this number (bdev_add). */
 	identity->inode = sb ? LOOK(inode, i_ino) : identity->dev;
@@ -335,14 +345,14 @@ static __always_inline bool identify(struct file *file, struct file_identity *id
 /* Of a block device's node it is the file system that the node is on which syncfs(2) asks for. */
 bool file_system_identify(struct file_identity *identity)
 {
-	struct file *file = TYPED(struct file, identity->file_key);
+	struct file *file = TYPED(file, identity->file_key);
 	struct inode *inode = LOOK(file, f_inode);
 	struct super_block *sb = LOOK(inode, i_sb);
 
 	if (!(identity->open_flags & OPEN_OF_DEVICE))
 		return true;
 	identity->dev = LOOK(sb, s_dev);
-	watch_file_system(sb, identity->dev);
+	file_system_watch(LOOK_KEY(inode, i_sb));
 	identity->inode = LOOK(inode, i_ino);
 	identity->generation = generation_of(inode);
 	identity->open_flags &= ~OPEN_OF_DEVICE;
@@ -351,7 +361,25 @@ bool file_system_identify(struct file_identity *identity)
 
 bool file_identify(struct file *file, struct file_identity *identity)
 {
-	return identify(TYPED(struct file, file), identity);
+	return identify(TYPED(file, file), identity);
+}
+
+/* Where the current process keeps the descriptor's file, NULL: beyond its table.  What
+ * bpf_rdonly_cast says is a task the verifier does not trust: what a trusted one's pointers lead to it
+ * looks up among the names of all types (btf_nested_type_is_trusted), for a millisecond each. */
+static __always_inline struct file **file_place(__u32 descriptor)
+{
+	struct task_struct *task = TYPED(task_struct, current_task());
+	struct files_struct *current_files;
+	struct fdtable *table;
+
+	if (bpf_helper_exists(get_current_task_btf)) {
+		table = task->files->fdt;
+		return descriptor < table->max_fds ? table->fd + descriptor : NULL;
+	}
+	current_files = PEEK(task, files);
+	table = PEEK(current_files, fdt);
+	return descriptor < PEEK(table, max_fds) ? PEEK(table, fd) + descriptor : NULL;
 }
 
 /* The file at a place of a descriptor table.  A plain load needs a type that holds a
@@ -365,8 +393,18 @@ static __always_inline struct file *file_at(struct file **place)
 		bpf_probe_read_kernel(&file, sizeof(file), place);
 		return file;
 	}
-	control = TYPED(struct kiocb, (void *)place - bpf_core_field_offset(struct kiocb, ki_filp));
+	control = TYPED(kiocb, (void *)place - bpf_core_field_offset(struct kiocb, ki_filp));
 	return control->ki_filp;
+}
+
+__u64 file_of_descriptor(__u32 descriptor)
+{
+	struct file **place = file_place(descriptor);
+	__u64 key = 0;
+
+	if (place)
+		bpf_probe_read_kernel(&key, sizeof(key), place);
+	return key;
 }
 
 bool descriptor_identify(__u32 descriptor, struct file_identity *identity)
@@ -400,7 +438,7 @@ __u64 file_tell(const struct file_identity *identity, __u64 last)
 	if (!filter.names || !file)
 		return 0;
 	key = LOOK_KEY(file, f_path.dentry);
-	dentry = TYPED(struct dentry, key);
+	dentry = TYPED(dentry, key);
 	tag = name_tag(identity, key, dentry);
 	if (likely(tag == last))
 		return tag;
@@ -416,14 +454,14 @@ __u64 file_tell(const struct file_identity *identity, __u64 last)
 
 long long file_position(__u64 file_key)
 {
-	struct file *file = TYPED(struct file, file_key);
+	struct file *file = TYPED(file, file_key);
 
 	return LOOK(file, f_pos);
 }
 
 long long file_size(__u64 file_key)
 {
-	struct file *file = TYPED(struct file, file_key);
+	struct file *file = TYPED(file, file_key);
 	struct inode *inode = LOOK(file, f_inode);
 
 	return LOOK(inode, i_size);

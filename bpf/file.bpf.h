@@ -22,39 +22,6 @@ static __always_inline bool read_is_wanted(__u32 open_flags)
 	return filter.reads == READS_EVERY || (filter.reads && open_flags & O_DIRECT);
 }
 
-/* Where the current process keeps the descriptor's file, NULL: beyond its table. */
-static __always_inline struct file **file_place(__u32 descriptor)
-{
-	struct task_struct *task = current_task();
-	struct fdtable *table;
-	struct file **files;
-
-	if (bpf_helper_exists(get_current_task_btf)) {
-		table = task->files->fdt;
-		if (descriptor >= table->max_fds)
-			return NULL;
-		files = table->fd;
-	} else {
-		struct files_struct *current_files = PEEK(task, files);
-
-		table = PEEK(current_files, fdt);
-		if (descriptor >= PEEK(table, max_fds))
-			return NULL;
-		files = PEEK(table, fd);
-	}
-	return files + descriptor;
-}
-
-static __always_inline struct file *file_of_descriptor(__u32 descriptor)
-{
-	struct file **place = file_place(descriptor);
-	struct file *file = NULL;
-
-	if (place)
-		bpf_probe_read_kernel(&file, sizeof(file), place);
-	return file;
-}
-
 /* The length of a part of a file, 0: to the end, or too long for an event to tell. */
 static __always_inline __u32 part_bytes(__u64 length)
 {
@@ -69,7 +36,7 @@ __u64 file_tell(const struct file_identity *identity, __u64 last) __hidden;
 int file_name_tell(__u64 dentry_key, __u64 inode, __u32 dev, __u32 root_dev);
 
 /* Makes a file system, and the disk below it, watched. */
-void file_system_watch(struct super_block *sb) __hidden;
+int file_system_watch(__u64 sb_key);
 
 int file_system_allowed(__u64 sb_key, __u32 dev);
 
@@ -78,6 +45,9 @@ bool file_identify(struct file *file, struct file_identity *identity) __hidden;
 
 /* The same of a descriptor of the current process. */
 bool descriptor_identify(__u32 descriptor, struct file_identity *identity) __hidden;
+
+/* Its file as a number, 0: it is none.  Not hidden: see watch_add. */
+__u64 file_of_descriptor(__u32 descriptor);
 
 /* What syncfs(2) of it makes durable; false: not on a device asked for. */
 bool file_system_identify(struct file_identity *identity) __hidden;

@@ -17,13 +17,14 @@ SEC("tp_btf/ext4_sync_file_enter")
 int fs_ext4_sync_enter(__u64 *ctx)
 {
 	struct file *file = ARGUMENT(struct file *, 0);
+	struct inode *inode = file ? file->f_inode : NULL;
 	__u32 datasync = ctx[1];
-	struct thread *thread = file ? sync_thread(file->f_inode) : NULL;
+	struct thread *thread = inode ? sync_thread(inode) : NULL;
 
 	if (!thread)
 		return 0;
 	thread->sync_datasync = datasync;
-	thread->sync_transaction = ext4_transaction(file->f_inode, datasync);
+	thread->sync_transaction = ext4_transaction(inode, datasync);
 	thread->sync_enter_ns = bpf_ktime_get_ns();
 	return 0;
 }

@@ -44,9 +44,6 @@ struct fuse_chan {
 
 struct fuse_dev {
 	struct fuse_conn *fc;
-};
-
-struct fuse_dev___channel {
 	struct fuse_chan *chan;
 };
 
@@ -77,9 +74,6 @@ struct fuse_req {
 		struct fuse_out_header h;
 	} out;
 	struct fuse_mount *fm;
-};
-
-struct fuse_req___channel {
 	struct fuse_chan *chan;
 };
 
@@ -127,11 +121,9 @@ struct fuse_exit_context {
 /* Whose connection a request is of. */
 static __always_inline __u32 asked_of(struct fuse_req *req)
 {
-	struct fuse_req___channel *later = (void *)req;
-
-	if (bpf_core_field_exists(later->chan))
-		return later->chan->conn->dev;
-	return req->fm->fc->dev;
+	if (bpf_core_field_exists(req->chan))
+		return BPF_CORE_READ(req, chan, conn, dev);
+	return BPF_CORE_READ(req, fm, fc, dev);
 }
 
 /* Sent by somebody else, a recorded thread may wait for it (a page that is written back). */
@@ -237,9 +229,8 @@ int fuse_end(__u64 *ctx)
 /* The connection that a descriptor of the current process is a daemon's end of, 0: of none. */
 static __always_inline __u32 connection_of(__u32 descriptor)
 {
-	struct file *file = file_of_descriptor(descriptor);
+	struct file *file = (struct file *)file_of_descriptor(descriptor);
 	struct inode *inode = file ? PEEK(file, f_inode) : NULL;
-	struct fuse_dev___channel *later;
 	struct fuse_conn *connection;
 	struct fuse_dev *device;
 
@@ -247,11 +238,10 @@ static __always_inline __u32 connection_of(__u32 descriptor)
 	    PEEK(inode, i_rdev) != FUSE_DEVICE)
 		return 0;
 	device = PEEK(file, private_data);
-	later = (void *)device;
 	if (!device)
 		return 0;
-	if (bpf_core_field_exists(later->chan))
-		connection = BPF_CORE_READ(later, chan, conn);
+	if (bpf_core_field_exists(device->chan))
+		connection = BPF_CORE_READ(device, chan, conn);
 	else
 		connection = PEEK(device, fc);
 	return connection ? PEEK(connection, dev) : 0;

@@ -21,7 +21,7 @@
 static __always_inline bool in_interrupt(const void *ctx)
 {
 	(void)ctx;
-	return CURRENT(struct task_struct, thread_info.preempt_count) & INTERRUPTS;
+	return CURRENT(thread_info.preempt_count) & INTERRUPTS;
 }
 
 static __always_inline enum wake_context wake_context(const void *ctx)
@@ -35,7 +35,7 @@ static __always_inline enum wake_context wake_context(const void *ctx)
  * task's. */
 static __always_inline bool in_interrupt(const void *ctx)
 {
-	__u64 begin = (__u64)CURRENT(struct task_struct___stack, stack), end = begin + STACK_BYTES;
+	__u64 begin = (__u64)CURRENT(stack), end = begin + STACK_BYTES;
 
 	/* The verifier lets a pointer be compared, not counted with. */
 	barrier_var(end);
@@ -59,7 +59,7 @@ static __always_inline enum wake_context wake_context(const void *ctx)
 
 	if (in_interrupt(ctx))
 		return WAKE_INTERRUPT;
-	flags = CURRENT(struct task_struct, flags);
+	flags = CURRENT(flags);
 	if (flags & PF_KTHREAD)
 		return current_serves_soft_interrupts() ? WAKE_INTERRUPT : WAKE_THREAD;
 	if (flags & PF_IO_WORKER)

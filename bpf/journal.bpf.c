@@ -157,7 +157,7 @@ static __always_inline int journal_event(__u64 *ctx, __u32 point)
 	if (!journal || !transaction)
 		return 0;
 	commit.journal_key = (__u64)journal;
-	commit.dev = journal->j_fs_dev->bd_dev;
+	commit.dev = BPF_CORE_READ(journal, j_fs_dev, bd_dev);
 	commit.transaction = transaction->t_tid;
 	commit.synchronous = BPF_CORE_READ_BITFIELD_PROBED(transaction, t_synchronous_commit);
 	return commit_emit(&commit, point);

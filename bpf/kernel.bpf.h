@@ -2,8 +2,8 @@
 /*
  * The few kernel types that the programs look into: CO-RE finds the real
  * offsets at load time, so only names and types matter here.  A member that
- * some kernels lack is tested for with bpf_core_field_exists; a member that
- * changed its place has a flavour (___before).
+ * some kernels lack is tested for with bpf_core_field_exists; one that has
+ * another type on some has a flavour (___before).
  */
 #ifndef IOSTRATA_KERNEL_BPF_H
 #define IOSTRATA_KERNEL_BPF_H
@@ -224,16 +224,13 @@ struct address_space {
 
 struct page {
 	unsigned long compound_head; /* of a page that is not its folio's first: that, and 1 */
+	unsigned long compound_info; /* the same on v7.2, or a mask that leads there */
 	struct address_space *mapping;
 	unsigned long index; /* of a folio's first page: that of the folio, where there are such */
 };
 
 struct folio {
 	unsigned long index; /* in pages, in its file */
-};
-
-struct page___info {
-	unsigned long compound_info; /* compound_head on v7.2: that, or a mask that leads there */
 };
 
 struct bio_vec {
@@ -253,9 +250,29 @@ struct thread_info {
 	unsigned int cpu;
 };
 
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+	__u64 nr_migrations;
+};
+
+struct sched_info {
+	unsigned long long last_queued; /* when it was put into the queue that it waits in */
+};
+
+struct hrtimer {
+	__s64 _softexpires;
+};
+
+struct sched_dl_entity {
+	unsigned int dl_throttled : 1;
+	struct hrtimer dl_timer;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int __state;
+	volatile long state; /* __state since Linux 2f064a59a11f (in v5.14) */
+	unsigned int cpu;    /* thread_info.cpu since Linux bcf9033e5449 (in v5.16) */
 	unsigned int flags;
 	unsigned char on_rq; /* on v7.2; before, of an int the lowest byte */
 	int pid;
@@ -272,17 +289,22 @@ struct task_struct {
 	__u64 start_time;
 	void *stack; /* the kernel's */
 	char comm[16];
+	int prio; /* of SCHED_DEADLINE below 0, of threads that quotas are for MAX_RT_PRIO and more */
+	struct sched_entity se;
+	struct sched_dl_entity dl;
+	struct sched_info sched_info;
+	struct task_group *sched_task_group;
+	bool throttled;          /* since Linux e1fad12dcb66 (in v6.18) */
+	unsigned int frozen : 1; /* by version 2 of control groups */
+	void *worker_private;    /* since Linux e32cf5dfbe22 (in v5.17) */
+	void *pf_io_worker;      /* since Linux 3bfe6106693b (in v5.12); kernel threads before */
+	void *set_child_tid;     /* a kernel thread's struct kthread */
 };
 
 struct bio;
 
 struct bio_list {
 	struct bio *head;
-};
-
-struct task_struct___before {
-	volatile long state; /* __state since Linux 2f064a59a11f (in v5.14) */
-	unsigned int cpu;    /* thread_info.cpu since Linux bcf9033e5449 (in v5.16) */
 };
 
 struct bvec_iter {
@@ -295,16 +317,13 @@ struct bvec_iter {
 struct bio {
 	struct bio *bi_next;
 	struct block_device *bi_bdev;
+	struct gendisk *bi_disk; /* bi_bdev since Linux 309dca309fc3 (in v5.12) */
 	unsigned int bi_opf;
 	struct bvec_iter bi_iter;
 	void *bi_private;
 	struct blkcg_gq *bi_blkg;
 	unsigned short bi_vcnt;
 	struct bio_vec *bi_io_vec;
-};
-
-struct bio___before {
-	struct gendisk *bi_disk; /* bi_bdev since Linux 309dca309fc3 (in v5.12) */
 };
 
 struct request_queue {
@@ -314,15 +333,12 @@ struct request_queue {
 
 struct request {
 	struct request_queue *q;
+	struct gendisk *rq_disk; /* q->disk since Linux f3fa33acca9f (in v5.17) */
 	unsigned int cmd_flags;
 	unsigned int rq_flags;
 	unsigned int __data_len;
 	unsigned long long __sector;
 	struct bio *bio;
-};
-
-struct request___before {
-	struct gendisk *rq_disk; /* q->disk since Linux f3fa33acca9f (in v5.17) */
 };
 
 struct ext4_inode_info {
@@ -396,10 +412,10 @@ UNCHANGING(struct task_struct *, current_task, get_current_task_btf);
 UNCHANGING(__u64, current_task_key, get_current_task);
 UNCHANGING(__u32, current_cpu, get_smp_processor_id);
 
-/* Reads one member of the current task, of whichever flavour: a plain load where it has a type. */
-#define CURRENT(type, member)                                \
+/* Reads one member of the current task: a plain load where it has a type. */
+#define CURRENT(member)                                      \
 	({                                                   \
-		type *task = (type *)current_task();         \
+		struct task_struct *task = current_task();   \
 		__typeof__(task->member) value = 0;          \
 		if (bpf_helper_exists(get_current_task_btf)) \
 			value = task->member;                \
@@ -410,12 +426,12 @@ UNCHANGING(__u32, current_cpu, get_smp_processor_id);
 
 static __always_inline __u32 current_tid(void)
 {
-	return CURRENT(struct task_struct, pid);
+	return CURRENT(pid);
 }
 
 static __always_inline __u32 current_tgid(void)
 {
-	return CURRENT(struct task_struct, tgid);
+	return CURRENT(tgid);
 }
 
 /* Both, the process in the high half. */
@@ -426,13 +442,13 @@ static __always_inline __u64 current_ids(void)
 
 static __always_inline bool current_is_kernel_thread(void)
 {
-	return CURRENT(struct task_struct, flags) & PF_KTHREAD;
+	return CURRENT(flags) & PF_KTHREAD;
 }
 
 /* Whether it is a worker of the kernel's pools. */
 static __always_inline bool current_is_pooled(void)
 {
-	return CURRENT(struct task_struct, flags) & PF_WQ_WORKER;
+	return CURRENT(flags) & PF_WQ_WORKER;
 }
 
 #endif

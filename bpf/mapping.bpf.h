@@ -54,7 +54,7 @@ static __always_inline struct vm_area_struct *mapping_at(struct task_struct *tas
 
 	if (!bpf_core_field_exists(((struct mm_struct *)0)->mm_mt.ma_root))
 		return NULL;
-	entry = (__u64)PEEK(task, mm->mm_mt.ma_root);
+	entry = (__u64)BPF_CORE_READ(task, mm, mm_mt.ma_root);
 	if (!MAPLE_IS_NODE(entry))
 		return NULL;
 	for (__u32 depth = 0; depth < MAPLE_DEPTH; depth++) {

@@ -5,7 +5,8 @@
  */
 #include "file.bpf.h"
 
-#define NAME_PARTS 64 /* of one path */
+#define NAME_PARTS 64   /* of one path */
+#define PARTS_AT_ONCE 8 /* see FOLLOWS_AT_ONCE */
 
 /* Where a path has been told up to: the part, the component, how much of that. */
 #define PLACE(part, component, offset) \
@@ -13,6 +14,8 @@
 #define PLACE_PART(place) ((__u16)((place) >> 32))
 #define PLACE_COMPONENT(place) ((__u8)((place) >> 16))
 #define PLACE_OFFSET(place) ((__u16)(place))
+/* How many components one place is above another. */
+#define BETWEEN(place, next) (PLACE_COMPONENT(next) - PLACE_COMPONENT(place))
 #define PLACE_REFUSED (-1)
 #define PLACE_END (-2)
 
@@ -46,26 +49,41 @@ __noinline long file_name_part(__u64 dentry_key, __u64 place, __u64 inode, __u32
 	return PLACE(PLACE_PART(place) + 1, PLACE_COMPONENT(place) + 1, 0);
 }
 
-/* The entry that a place is in, when that before it was in this one.  Not static: see watch_add. */
-__noinline __u64 file_name_entry(__u64 dentry_key, __u64 place, __u64 before)
+/* The entry so many above another, where no more than those of PARTS_AT_ONCE parts lie between.  Not
+ * static: see watch_add. */
+__noinline __u64 file_name_above(__u64 dentry_key, __u32 count)
 {
-	struct dentry *dentry = (struct dentry *)dentry_key;
+	for (__u32 i = 0; i < PARTS_AT_ONCE && i < count; i++)
+		dentry_key = (__u64)PEEK((struct dentry *)dentry_key, d_parent);
+	return dentry_key;
+}
 
-	if (PLACE_COMPONENT(place) == PLACE_COMPONENT(before))
-		return dentry_key;
-	return (__u64)PEEK(dentry, d_parent);
+/* Tells some parts; where to go on, unless all was told or one was refused.  Not static: see
+ * watch_add. */
+__noinline long file_name_parts(__u64 dentry_key, __u64 place, __u64 inode, __u32 dev,
+				__u32 root_dev)
+{
+	for (__u32 i = 0; i < PARTS_AT_ONCE; i++) {
+		long next = file_name_part(dentry_key, place, inode, dev, root_dev);
+
+		if (next < 0)
+			return next;
+		dentry_key = file_name_above(dentry_key, BETWEEN(place, next));
+		place = next;
+	}
+	return place;
 }
 
 int file_name_tell(__u64 dentry_key, __u64 inode, __u32 dev, __u32 root_dev)
 {
 	long place = 0;
 
-	for (__u32 part = 0; part < NAME_PARTS; part++) {
-		long next = file_name_part(dentry_key, place, inode, dev, root_dev);
+	for (__u32 part = 0; part < NAME_PARTS; part += PARTS_AT_ONCE) {
+		long next = file_name_parts(dentry_key, place, inode, dev, root_dev);
 
 		if (next < 0)
 			return next == PLACE_END;
-		dentry_key = file_name_entry(dentry_key, next, place);
+		dentry_key = file_name_above(dentry_key, BETWEEN(place, next));
 		place = next;
 	}
 	return 1;

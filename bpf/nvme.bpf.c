@@ -132,7 +132,7 @@ int nvme_complete(__u64 *ctx)
 
 	if (!rq || !is_recorded(rq->cmd_flags, rq->bio))
 		return 0;
-	dev = request_dev(rq);
+	dev = request_dev(rq, request_queue(rq));
 	request = watch_of(dev) & WATCH_DISK ? tcp_request(argument_key(ctx, 0)) : NULL;
 	if (!request)
 		return 0;

@@ -279,7 +279,7 @@ static __always_inline int works(__u64 request)
 		if (PEEK(ns, bdev))
 			watch_add(dev_of(ns), WATCH_DISK);
 		else
-			file_system_watch(BPF_CORE_READ(ns, file, f_inode, i_sb));
+			file_system_watch((__u64)BPF_CORE_READ(ns, file, f_inode, i_sb));
 	}
 	thread_serve();
 	thread = thread_of(current_tid());

@@ -31,7 +31,7 @@ static __always_inline void expires(struct task_struct *task, __u64 timer)
 	thread = thread_of(PEEK(task, pid));
 	if (!thread || !thread->off_ns || !thread->off_state || thread->wake_ns)
 		return;
-	stack = (__u64)PEEK((struct task_struct___stack *)task, stack);
+	stack = (__u64)PEEK(task, stack);
 	if (timer - stack >= STACK_BYTES)
 		return;
 	thread->waker_cpu = current_cpu();

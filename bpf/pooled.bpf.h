@@ -20,7 +20,7 @@ static __always_inline __u32 task_state(struct task_struct *task)
 {
 	if (bpf_core_field_exists(task->__state))
 		return task->__state;
-	return ((struct task_struct___before *)task)->state;
+	return task->state;
 }
 
 static __always_inline bool is_at_other_work(const struct thread *worker, __u64 work)

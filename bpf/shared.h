@@ -296,6 +296,17 @@ struct duty_filter {
 	unsigned int process; /* what all threads of a process do */
 };
 
+/* The kernel's numbers for types, 0: it has no bpf_rdonly_cast to say them to. */
+struct type_ids {
+	unsigned int block_device;
+	unsigned int dentry;
+	unsigned int file;
+	unsigned int inode;
+	unsigned int kiocb;
+	unsigned int super_block;
+	unsigned int task_struct;
+};
+
 /* Which threads are recorded.  Of the workload: kinds of filters that are asked for must all
  * match.  What most hits look at comes first, for one cache line. */
 struct filter {

@@ -9,12 +9,4 @@
  * taken for something else, which only makes less of it known. */
 #define STACK_BYTES 16384
 
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct task_struct___stack {
-	void *stack;
-};
-
-#pragma clang attribute pop
-
 #endif

@@ -14,6 +14,7 @@ const volatile __u32 ring_slots = 1;
 const volatile __u32 ring_shift = 0;
 const volatile bool has_cmpxchg = true;
 const volatile bool has_rdonly_cast = false;
+const volatile struct type_ids type_ids = {};
 const volatile bool block_rq_argument = false;
 const volatile bool block_bio_argument = false;
 const volatile bool block_status_argument = true;
@@ -71,6 +72,33 @@ __noinline int emit_lost_count(__u32 cpu, __u32 point, __u64 count)
 	return 0;
 }
 
+int ring_wake(void)
+{
+	__u32 nothing = 0;
+
+	bpf_ringbuf_output(&ringbuf, &nothing, sizeof(nothing), BPF_RB_FORCE_WAKEUP);
+	return 0;
+}
+
+__u64 ring_take(__u32 cpu)
+{
+	struct ring *ring = &rings[cpu & (MAX_CPUS - 1)];
+	__u64 head = *(volatile __u64 *)&ring->head;
+
+	for (int attempt = 0; attempt < 4; attempt++) {
+		__u64 limit = *(volatile __u64 *)&ring->tail + ring_slots, seen;
+
+		if ((__s64)(head - limit) >= 0)
+			return RING_FULL;
+		*(volatile __u64 *)&ring->limit = limit;
+		seen = __sync_val_compare_and_swap(&ring->head, head, head + 1);
+		if (seen == head)
+			return head;
+		head = seen;
+	}
+	return RING_FULL;
+}
+
 __u64 cgroup_note(__u64 id)
 {
 	__u32 first = (__u32)(id * 2654435761u >> 8) % CGROUP_SETS * CGROUP_WAYS;
@@ -88,13 +116,22 @@ __u64 cgroup_note(__u64 id)
 	return id;
 }
 
-/* At the time of what is told behind it: a stream is in order of time. */
-static __always_inline void run_tell(const struct run *run, __u32 cpu, __u64 end_ns, __u64 now_ns)
+/* The run so many before the last, at the time of what is told behind it: a stream is in order of
+ * time.  0: that one had ended.  Not static: see watch_add. */
+__noinline int run_tell(__u32 cpu, __u32 back, __u64 since_ns, __u64 now_ns)
 {
-	union event *e = emit_reserve_at(POINT_sched_ran, now_ns);
+	struct run *run = run_before(runs_of(cpu), back);
+	__u64 end_ns = run->end_ns ? run->end_ns : now_ns;
+	union event *e;
 
+	if (!run->begin_ns || end_ns <= since_ns)
+		return 0;
+	if (run->told)
+		return 1;
+	run->told = run->end_ns != 0;
+	e = emit_reserve_at(POINT_sched_ran, now_ns);
 	if (!e)
-		return;
+		return 1;
 	e->sched_ran.begin_ns = run->begin_ns;
 	e->sched_ran.end_ns = end_ns;
 	e->sched_ran.cgroup = run->tgid ? cgroup_note(run->cgroup) : 0;
@@ -105,22 +142,14 @@ static __always_inline void run_tell(const struct run *run, __u32 cpu, __u64 end
 	else
 		__builtin_memset(e->sched_ran.process, 0, sizeof(run->process));
 	emit_submit(e, POINT_sched_ran);
+	return 1;
 }
 
 int runs_tell(__u32 cpu, __u64 since_ns, __u64 now_ns, __u32 skipped)
 {
-	struct cpu_runs *own = runs_of(cpu);
-
 	for (__u32 i = 1; i < RUNS; i++) {
-		struct run *run = run_before(own, i + skipped);
-		__u64 end_ns = run->end_ns ? run->end_ns : now_ns;
-
-		if (!run->begin_ns || end_ns <= since_ns)
+		if (!run_tell(cpu, i + skipped, since_ns, now_ns))
 			return 0;
-		if (run->told)
-			continue;
-		run->told = run->end_ns != 0;
-		run_tell(run, cpu, end_ns, now_ns);
 	}
 	return 0;
 }
@@ -203,6 +232,48 @@ int watch_add(__u32 dev, __u32 bits)
 	for (__u32 i = 0; i < MAX_BELOW && i < count; i += FOLLOWS_AT_ONCE)
 		watch_follows(first + i, count - i);
 	return 0;
+}
+
+/* One that works for others and finds no room is an event lost as well, as their writes want it. */
+int thread_place(__u32 tid, __u32 tgid, __u32 kind)
+{
+	__u32 first = (tid & (THREAD_SETS - 1)) * THREAD_WAYS;
+
+	for (__u32 way = 0; way < THREAD_WAYS; way++) {
+		__u32 place = (first + way) & (MAX_THREADS - 1);
+		struct thread *thread;
+
+		if (!take(&thread_owner[place], tid))
+			continue;
+		thread = thread_at(place);
+		if (!thread)
+			return -1;
+		thread->tgid = tgid;
+		thread->kind = kind;
+		return place;
+	}
+	table_full(TABLE_THREADS, tid);
+	if (kind > THREAD_TARGET)
+		emit_lost(current_cpu(), POINT_thread);
+	return -1;
+}
+
+int task_emit(void)
+{
+	struct task_struct *task = current_task();
+	union event *e = emit_reserve(POINT_task);
+
+	if (!e)
+		return 0;
+	e->task.cgroup = 0;
+	if (bpf_core_field_exists(task->cgroups))
+		e->task.cgroup = cgroup_note(BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id));
+	e->task.tgid = PEEK(task, tgid);
+	e->task.subject_tid = PEEK(task, pid);
+	task_comm(task, e->task.comm);
+	process_comm(task, e->task.process);
+	emit_submit(e, POINT_task);
+	return 1;
 }
 
 int thread_help(__u32 serves)

@@ -7,15 +7,6 @@
 #include "pooled.bpf.h"
 #include "throttle.bpf.h"
 
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct task_struct___stopped {
-	bool throttled;          /* since Linux e1fad12dcb66 (in v6.18) */
-	unsigned int frozen : 1; /* by version 2 of control groups */
-};
-
-#pragma clang attribute pop
-
 /* Whether sched_switch says the state that prev leaves in (since Linux
  * fa2c3254d7cf, in v5.18); set by the recorder. */
 extern const volatile bool switch_state_argument;
@@ -29,10 +20,9 @@ static __always_inline __u32 state_left_in(__u64 *ctx, struct task_struct *task)
 /* ctx: of sched_switch, which the task leaves its CPU by; STOP_NONE: it may run, or sleeps. */
 static __always_inline enum stop stop_of(__u64 *ctx, struct task_struct *task)
 {
-	struct task_struct___stopped *stopped = (void *)task;
 	__u32 state;
 
-	if (bpf_core_field_exists(stopped->throttled) && unlikely(stopped->throttled))
+	if (bpf_core_field_exists(task->throttled) && unlikely(task->throttled))
 		return STOP_QUOTA;
 	if (ctx[0]) /* preempted */
 		return STOP_NONE;
@@ -42,8 +32,8 @@ static __always_inline enum stop stop_of(__u64 *ctx, struct task_struct *task)
 	if (unlikely(state & TASK_FROZEN || task->flags & PF_FROZEN))
 		return STOP_FREEZER;
 	/* Who waits for a child that has its memory (vfork) may be killed only, and is marked, too. */
-	if (bpf_core_field_exists(stopped->frozen) && state & TASK_INTERRUPTIBLE &&
-	    unlikely(BPF_CORE_READ_BITFIELD(stopped, frozen)))
+	if (bpf_core_field_exists(task->frozen) && state & TASK_INTERRUPTIBLE &&
+	    unlikely(BPF_CORE_READ_BITFIELD(task, frozen)))
 		return STOP_FREEZER;
 	return STOP_NONE;
 }
@@ -55,7 +45,7 @@ static __always_inline void stop_begin(struct thread *thread, struct task_struct
 	if (thread->stopped_ns)
 		return;
 	if (by == STOP_QUOTA)
-		thread->queue_key = (__u64)throttled_queue(task);
+		thread->queue_key = (__u64)queue_of(task);
 	thread->stopped_by = by;
 	thread->stopped_ns = now_ns;
 }

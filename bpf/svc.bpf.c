@@ -180,7 +180,7 @@ int svc_write(__u64 *ctx)
 	sb = handle->fh_dentry->d_sb;
 	bits = watch_of(sb->s_dev);
 	if (!(bits & WATCH_FS) && !filter.device)
-		file_system_watch(sb);
+		file_system_watch(pointer_key(sb));
 	return 0;
 }
 

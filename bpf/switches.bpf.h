@@ -14,7 +14,7 @@ static __always_inline __u32 switches_of(struct task_struct *task)
 
 static __always_inline __u32 switches_of_current(void)
 {
-	return CURRENT(struct task_struct, nvcsw) + CURRENT(struct task_struct, nivcsw);
+	return CURRENT(nvcsw) + CURRENT(nivcsw);
 }
 
 /* The call has begun: from here on each switch is counted by both. */

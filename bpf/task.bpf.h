@@ -29,23 +29,8 @@ static __always_inline __u64 cgroup_number(struct cgroup *group)
 	return cgroup_note(BPF_CORE_READ(group, kn, id) | hierarchy << CGROUP_ID_BITS);
 }
 
-static __noinline bool task_emit(void)
-{
-	struct task_struct *task = current_task();
-	union event *e = emit_reserve(POINT_task);
-
-	if (!e)
-		return false;
-	e->task.cgroup = 0;
-	if (bpf_core_field_exists(task->cgroups))
-		e->task.cgroup = cgroup_note(BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id));
-	e->task.tgid = PEEK(task, tgid);
-	e->task.subject_tid = PEEK(task, pid);
-	task_comm(task, e->task.comm);
-	process_comm(task, e->task.process);
-	emit_submit(e, POINT_task);
-	return true;
-}
+/* Says who the current task is; 0: there was no room (state.bpf.c).  Not hidden, for the same reason. */
+int task_emit(void);
 
 /* Says who the current task is, unless that was said; false: it could not be, as nothing is
  * recorded yet or there was no room, and is to be tried again. */

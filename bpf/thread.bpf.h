@@ -70,28 +70,16 @@ static __always_inline bool take(__u32 *place, __u32 value)
 	return true;
 }
 
-/* A new thread's state; NULL: its set is full, which is told.  One that works for others is
- * an event lost as well, as their writes want it. */
+/* Where a new thread's state is, -1: its set is full, which is told (state.bpf.c).  Not hidden: see
+ * watch_add. */
+int thread_place(__u32 tid, __u32 tgid, __u32 kind);
+
+/* A new thread's state; NULL: there is no room. */
 static __always_inline struct thread *thread_add(__u32 tid, __u32 tgid, __u32 kind)
 {
-	__u32 first = (tid & (THREAD_SETS - 1)) * THREAD_WAYS;
+	int place = thread_place(tid, tgid, kind);
 
-	for (__u32 way = 0; way < THREAD_WAYS; way++) {
-		struct thread *thread;
-
-		if (!take(&thread_owner[(first + way) & (MAX_THREADS - 1)], tid))
-			continue;
-		thread = thread_at(first + way);
-		if (thread) {
-			thread->tgid = tgid;
-			thread->kind = kind;
-		}
-		return thread;
-	}
-	table_full(TABLE_THREADS, tid);
-	if (kind > THREAD_TARGET)
-		emit_lost(current_cpu(), POINT_thread);
-	return NULL;
+	return place < 0 ? NULL : thread_at(place);
 }
 
 /* A task's name, behind which the kernel may have the rest of an earlier one. */

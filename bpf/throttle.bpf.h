@@ -45,38 +45,10 @@ struct cfs_rq {
 	/* since Linux 64eaf50731ac (in v5.19) */
 	__u64 throttled_clock_pelt;
 	__u64 throttled_clock_pelt_time;
-	int throttle_count;
-};
-
-struct cfs_rq___before {
+	/* until that */
 	__u64 throttled_clock_task;
 	__u64 throttled_clock_task_time;
-};
-
-struct sched_entity {
-	struct cfs_rq *cfs_rq;
-	__u64 nr_migrations;
-};
-
-struct sched_info {
-	unsigned long long last_queued; /* when it was put into the queue that it waits in */
-};
-
-struct hrtimer {
-	__s64 _softexpires;
-};
-
-struct sched_dl_entity {
-	unsigned int dl_throttled : 1;
-	struct hrtimer dl_timer;
-};
-
-struct task_struct___entity {
-	int prio; /* of SCHED_DEADLINE below 0, of threads that quotas are for MAX_RT_PRIO and more */
-	struct sched_entity se;
-	struct sched_dl_entity dl;
-	struct sched_info sched_info;
-	struct task_group *sched_task_group;
+	int throttle_count;
 };
 
 #pragma clang attribute pop
@@ -84,63 +56,69 @@ struct task_struct___entity {
 /* Whether what keeps a task is its own runtime, and no group's quota. */
 static __always_inline bool has_own_runtime(struct task_struct *task)
 {
-	return ((struct task_struct___entity *)task)->prio < 0;
+	return task->prio < 0;
 }
 
 /* When a task of SCHED_DEADLINE got, or will get, its next runtime last: start_dl_timer. */
 static __always_inline __u64 replenished_ns(struct task_struct *task)
 {
-	struct task_struct___entity *entity = (void *)task;
-
-	return bpf_core_field_exists(entity->dl.dl_timer._softexpires)
-		       ? entity->dl.dl_timer._softexpires
+	return bpf_core_field_exists(task->dl.dl_timer._softexpires)
+		       ? task->dl.dl_timer._softexpires
 		       : 0;
 }
 
 /* The same, if it has runtime: so that timer is of no matter to it.  0: it waits for that. */
 static __always_inline __u64 replenished_before(struct task_struct *task)
 {
-	struct sched_dl_entity *entity = &((struct task_struct___entity *)task)->dl;
+	struct sched_dl_entity *entity = &task->dl;
 
 	return BPF_CORE_READ_BITFIELD(entity, dl_throttled) ? 0 : replenished_ns(task);
 }
 
-/* The queue that a task is in, NULL: no quota keeps it. */
-static __always_inline struct cfs_rq *throttled_queue(struct task_struct *task)
+/* The queue that a task is in, or would be if it were not real-time.  To be asked for once, before
+ * anything else of the task (see bio_dev_at_once). */
+static __always_inline struct cfs_rq *queue_of(struct task_struct *task)
 {
-	struct task_struct___entity *entity = (void *)task;
+	struct cfs_rq *queue;
 
-	if (!bpf_core_field_exists(entity->se.cfs_rq) ||
-	    !bpf_core_field_exists(struct cfs_rq, throttle_count) || entity->prio < MAX_RT_PRIO)
+	if (!bpf_core_field_exists(task->se.cfs_rq) ||
+	    !bpf_core_field_exists(struct cfs_rq, throttle_count))
 		return NULL;
-	return entity->se.cfs_rq;
+	queue = task->se.cfs_rq;
+	barrier_var(queue);
+	return queue;
+}
+
+/* Whether a task's queue has a quota to keep it: of a kernel that tells. */
+static __always_inline bool has_quota(struct task_struct *task, const struct cfs_rq *queue)
+{
+	return queue && task->prio >= MAX_RT_PRIO;
 }
 
 #define OF_OWN_CPU(pointer, member) ((pointer)->member)
 
 /* ns for which a queue has been throttled so far, until now; READ: how a field of it is read. */
-#define THROTTLED_NS(queue, READ)                                                                  \
-	({                                                                                         \
-		struct cfs_rq___before *before = (void *)(queue);                                  \
-		struct rq *rq = READ(queue, rq);                                                   \
-		__u64 so_far = 0, since;                                                           \
-                                                                                                   \
-		if (bpf_core_field_exists((queue)->throttled_clock_self_time)) {                   \
-			so_far = READ(queue, throttled_clock_self_time);                           \
-			since = READ(queue, throttled_clock_self);                                 \
-			so_far += since ? READ(rq, clock) - since : 0;                             \
-		} else if (bpf_core_field_exists((queue)->throttled_clock_pelt_time)) {            \
-			so_far = READ(queue, throttled_clock_pelt_time);                           \
-			if (READ(queue, throttle_count))                                           \
-				so_far += READ(rq, clock_pelt) - READ(rq, lost_idle_time) -        \
-					  READ(queue, throttled_clock_pelt);                       \
-		} else if (bpf_core_field_exists(before->throttled_clock_task_time)) {             \
-			so_far = READ(before, throttled_clock_task_time);                          \
-			if (READ(queue, throttle_count))                                           \
-				so_far +=                                                          \
-					READ(rq, clock_task) - READ(before, throttled_clock_task); \
-		}                                                                                  \
-		so_far;                                                                            \
+#define THROTTLED_NS(queue, READ)                                                                 \
+	({                                                                                        \
+		struct rq *rq = READ(queue, rq);                                                  \
+		__u64 so_far = 0, since;                                                          \
+                                                                                                  \
+		if (bpf_core_field_exists((queue)->throttled_clock_self_time)) {                  \
+			so_far = READ(queue, throttled_clock_self_time);                          \
+			since = READ(queue, throttled_clock_self);                                \
+			so_far += since ? READ(rq, clock) - since : 0;                            \
+		} else if (bpf_core_field_exists((queue)->throttled_clock_pelt_time)) {           \
+			so_far = READ(queue, throttled_clock_pelt_time);                          \
+			if (READ(queue, throttle_count))                                          \
+				so_far += READ(rq, clock_pelt) - READ(rq, lost_idle_time) -       \
+					  READ(queue, throttled_clock_pelt);                      \
+		} else if (bpf_core_field_exists((queue)->throttled_clock_task_time)) {           \
+			so_far = READ(queue, throttled_clock_task_time);                          \
+			if (READ(queue, throttle_count))                                          \
+				so_far +=                                                         \
+					READ(rq, clock_task) - READ(queue, throttled_clock_task); \
+		}                                                                                 \
+		so_far;                                                                           \
 	})
 
 /* Of the queue of this CPU, or of one that is locked. */
@@ -160,19 +138,20 @@ static __noinline __u64 throttled_elsewhere_ns(__u64 queue_key)
 /* How often a task was put into another CPU's queue. */
 static __always_inline __u32 migrations(struct task_struct *task)
 {
-	return ((struct task_struct___entity *)task)->se.nr_migrations;
+	return task->se.nr_migrations;
 }
 
-/* From now on the thread can run, but for a limit. */
-static __always_inline void throttle_begin(struct thread *thread, struct task_struct *task)
+/* From now on the thread can run, but for a limit.  queue: the task's. */
+static __always_inline void throttle_begin(struct thread *thread, struct task_struct *task,
+					   struct cfs_rq *queue)
 {
-	struct cfs_rq *queue = throttled_queue(task);
-
 	if (unlikely(has_own_runtime(task))) {
 		thread->queue_key = OWN_RUNTIME;
 		thread->throttled_ns = replenished_before(task);
 		return;
 	}
+	if (!has_quota(task, queue))
+		queue = NULL;
 	thread->queue_key = (__u64)queue;
 	thread->throttled_ns = queue ? throttled_ns(queue) : 0;
 }
@@ -196,17 +175,16 @@ static __always_inline __u64 own_kept_ns(const struct thread *thread, struct tas
 /* Who was moved once while it could run: for how long a limit kept it before, at least.  That other
  * queue may have been throttled again since, but for no longer than the task has been in this one. */
 static __noinline __u64 kept_before_ns(const struct thread *thread, struct task_struct *task,
-				       __u64 waited_ns)
+				       struct cfs_rq *queue, __u64 waited_ns)
 {
-	struct task_struct___entity *entity = (void *)task;
-	struct cfs_rq *queue = throttled_queue(task), *before = (void *)thread->queue_key;
+	struct cfs_rq *before = (void *)thread->queue_key;
 	__u64 since, here_ns;
 	__s64 kept_ns, most_ns;
 
-	if (!queue || !before || !bpf_core_field_exists(entity->sched_info.last_queued) ||
+	if (!before || !bpf_core_field_exists(task->sched_info.last_queued) ||
 	    PEEK(before, tg) != queue->tg)
 		return 0;
-	since = entity->sched_info.last_queued;
+	since = task->sched_info.last_queued;
 	here_ns = queue->rq->clock - since;
 	if (!since || here_ns >= waited_ns)
 		return 0;
@@ -218,18 +196,16 @@ static __noinline __u64 kept_before_ns(const struct thread *thread, struct task_
 }
 
 /* It runs again, or is moved: for how long a limit has kept it, 0: none did, or it is not known, as
- * of who was let go and put into another queue then. */
+ * of who was let go and put into another queue then.  queue: the task's. */
 static __always_inline __u64 throttle_kept_ns(const struct thread *thread, struct task_struct *task,
-					      __u64 since_ns, __u64 now_ns)
+					      struct cfs_rq *queue, __u64 since_ns, __u64 now_ns)
 {
-	struct cfs_rq *queue;
 	__s64 kept_ns = 0;
 	__u32 moved;
 
 	if (unlikely(thread->queue_key == OWN_RUNTIME))
 		return own_kept_ns(thread, task, since_ns, now_ns);
-	queue = throttled_queue(task);
-	if (!queue)
+	if (!has_quota(task, queue))
 		return 0;
 	if (thread->queue_key == (__u64)queue) {
 		kept_ns = throttled_ns(queue) - thread->throttled_ns;
@@ -241,20 +217,19 @@ static __always_inline __u64 throttle_kept_ns(const struct thread *thread, struc
 	moved = migrations(task) - thread->migrations;
 	if (!moved)
 		return kept_ns;
-	return moved == 1 ? kept_before_ns(thread, task, now_ns - since_ns) : 0;
+	return moved == 1 ? kept_before_ns(thread, task, queue, now_ns - since_ns) : 0;
 }
 
 /* The queue of a task's group on a CPU. */
 static __always_inline struct cfs_rq *queue_on(struct task_struct *task, __u32 cpu)
 {
-	struct task_struct___entity *entity = (void *)task;
 	struct cfs_rq **queues, *queue = NULL;
 	struct task_group *group;
 
-	if (!bpf_core_field_exists(entity->sched_task_group) ||
+	if (!bpf_core_field_exists(task->sched_task_group) ||
 	    !bpf_core_field_exists(struct task_group, cfs_rq))
 		return NULL;
-	group = entity->sched_task_group;
+	group = task->sched_task_group;
 	queues = PEEK(group, cfs_rq);
 	bpf_core_read(&queue, sizeof(queue), queues + cpu);
 	return queue;
@@ -265,11 +240,12 @@ static __always_inline struct cfs_rq *queue_on(struct task_struct *task, __u32 c
 static __always_inline void throttle_moved(struct thread *thread, struct task_struct *task,
 					   __u32 cpu, __u64 since_ns, __u64 now_ns)
 {
+	struct cfs_rq *queue = queue_of(task);
 	__u64 kept_ns;
 
-	if (thread->queue_key == OWN_RUNTIME || !throttled_queue(task))
+	if (thread->queue_key == OWN_RUNTIME || !has_quota(task, queue))
 		return;
-	kept_ns = throttle_kept_ns(thread, task, since_ns, now_ns);
+	kept_ns = throttle_kept_ns(thread, task, queue, since_ns, now_ns);
 	thread->queue_key = (__u64)queue_on(task, cpu);
 	thread->throttled_ns = throttled_elsewhere_ns(thread->queue_key) - kept_ns;
 	thread->migrations = migrations(task) + 1;
@@ -292,9 +268,9 @@ static __noinline void throttle_tell(const struct thread *thread, __u32 tid, __u
 }
 
 static __always_inline void throttle_end(const struct thread *thread, struct task_struct *task,
-					 __u64 since_ns, __u64 now_ns)
+					 struct cfs_rq *queue, __u64 since_ns, __u64 now_ns)
 {
-	__u64 kept_ns = throttle_kept_ns(thread, task, since_ns, now_ns);
+	__u64 kept_ns = throttle_kept_ns(thread, task, queue, since_ns, now_ns);
 
 	if (unlikely(kept_ns))
 		throttle_tell(thread, task->pid, since_ns, kept_ns, now_ns);

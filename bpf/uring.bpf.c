@@ -74,11 +74,8 @@ struct io_kiocb {
 	struct io_cqe cqe;
 	struct io_ring_ctx *ctx;
 	struct io_uring_task *tctx;
-	struct io_kiocb *link; /* what begins when this one is complete */
-};
-
-struct io_kiocb___before {
 	struct task_struct *task; /* tctx->task since Linux b6f58a3f4aa8 (in v6.13) */
+	struct io_kiocb *link;    /* what begins when this one is complete */
 };
 
 /* What a request of these opcodes keeps in its first bytes. */
@@ -133,7 +130,7 @@ static __always_inline struct file *request_file(struct io_kiocb *req, __u32 poi
 		return file;
 	if (PEEK(req, flags) & REQ_F_FIXED_FILE)
 		return fixed_file(req, PEEK(req, cqe.fd));
-	return file_of_descriptor(PEEK(req, cqe.fd));
+	return (struct file *)file_of_descriptor(PEEK(req, cqe.fd));
 }
 
 /* As of the calls of that name: what writes no data matters where the file makes it durable. */
@@ -229,7 +226,6 @@ static __always_inline int request_emit(struct io_kiocb *req, __u32 opcode, int 
 
 static __always_inline __u32 submitter_tid(struct io_kiocb *req)
 {
-	struct io_kiocb___before *before = (void *)req;
 	struct task_struct *task;
 	struct io_uring_task *context;
 
@@ -237,7 +233,7 @@ static __always_inline __u32 submitter_tid(struct io_kiocb *req)
 		context = PEEK(req, tctx);
 		task = PEEK(context, task);
 	} else {
-		task = PEEK(before, task);
+		task = PEEK(req, task);
 	}
 	return PEEK(task, pid);
 }
@@ -387,7 +383,7 @@ static __always_inline __u32 submits_for_ring(const struct thread *thread)
 	if (thread->rwf & ENTER_REGISTERED_RING)
 		file = registered_ring(thread->ring);
 	else
-		file = file_of_descriptor(thread->ring);
+		file = (struct file *)file_of_descriptor(thread->ring);
 	if (!file)
 		return 0;
 	ring = PEEK(file, private_data);

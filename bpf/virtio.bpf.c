@@ -53,7 +53,7 @@ static __always_inline struct gendisk *disk_of(struct request *rq, struct reques
 {
 	if (bpf_core_field_exists(queue->disk))
 		return PEEK(queue, disk);
-	return PEEK((struct request___before *)rq, rq_disk);
+	return PEEK(rq, rq_disk);
 }
 
 /* Whether this is a request to be recorded.  It may be anything: nothing but a request

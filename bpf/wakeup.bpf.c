@@ -20,8 +20,8 @@
 #define TASKFIN_ 0x5f6e69666b736174 /* "taskfin_" */
 #define LIBRBD 0x64627262696c       /* "librbd" */
 
-/* Seldom, and out of the way of what is hit often. */
-static __noinline void thread_remove(__u32 tid)
+/* Seldom.  Not static: see watch_add. */
+__noinline int thread_remove(__u32 tid)
 {
 	__u32 first = (tid & (THREAD_SETS - 1)) * THREAD_WAYS;
 
@@ -37,6 +37,7 @@ static __noinline void thread_remove(__u32 tid)
 		barrier();
 		*owner = 0;
 	}
+	return 0;
 }
 
 /* A helper is recorded while it is of use now and then, idle in between or not. */
@@ -103,7 +104,7 @@ static __always_inline struct gendisk *disk_of(__u64 bio_key)
 	struct bio *bio = (struct bio *)bio_key;
 
 	return bpf_core_field_exists(bio->bi_bdev) ? BPF_CORE_READ(bio, bi_bdev, bd_disk)
-						   : PEEK((struct bio___before *)bio, bi_disk);
+						   : PEEK(bio, bi_disk);
 }
 
 /* Whether nobody is let into the queue of the disk that a bio goes to (blk_mq_freeze_queue).  Seldom. */
@@ -141,6 +142,7 @@ static __noinline void asleep_tell(const struct thread *thread, __u32 tid, __u64
 static __always_inline void resumed(struct thread *thread, struct task_struct *task, __u32 tid,
 				    __u64 now_ns)
 {
+	struct cfs_rq *queue = queue_of(task);
 	__u64 since_ns = runnable_since(thread), idle_ns = 0;
 	union event *e;
 
@@ -149,7 +151,7 @@ static __always_inline void resumed(struct thread *thread, struct task_struct *t
 	if (thread->off_state && !thread->wake_ns && thread->let_go)
 		since_ns = thread->wake_ns = thread->off_ns;
 	if (since_ns)
-		throttle_end(thread, task, since_ns, now_ns);
+		throttle_end(thread, task, queue, since_ns, now_ns);
 	if (filter.who)
 		idle_ns = waited_tell(thread, since_ns, now_ns);
 	if (unlikely(thread->submits))
@@ -214,15 +216,19 @@ static __always_inline int stack_of(__u64 *ctx)
 static __always_inline void leaves(__u64 *ctx, struct thread *thread, struct task_struct *task,
 				   __u64 now_ns)
 {
+	struct cfs_rq *queue = queue_of(task);
+	struct bio_list *lists = task->bio_list;
 	bool preempted = ctx[0];
 
+	/* Now, as queue_of() has it. */
+	barrier_var(lists);
 	if (preempted)
 		thread->off_state = 0;
 	else
 		thread->off_state = state_left_in(ctx, task);
 	left(thread, now_ns);
 	switches_go_on(thread, task);
-	thread->submits = thread->off_state && task->bio_list && is_last(task->bio_list);
+	thread->submits = thread->off_state && lists && is_last(lists);
 	if (unlikely(thread->submits))
 		thread->frozen = is_frozen(thread->bio_key);
 	thread->other_work = 0;
@@ -232,7 +238,7 @@ static __always_inline void leaves(__u64 *ctx, struct thread *thread, struct tas
 	if (!thread->off_state)
 		thread->migrations = migrations(task);
 	if (!thread->off_state || thread->let_go)
-		throttle_begin(thread, task);
+		throttle_begin(thread, task, queue);
 	if (is_useless(thread))
 		forget(thread, task);
 }
@@ -274,7 +280,7 @@ static __always_inline __u32 task_cpu(struct task_struct *task)
 {
 	if (bpf_core_field_exists(task->thread_info.cpu))
 		return task->thread_info.cpu;
-	return PEEK((struct task_struct___before *)task, cpu);
+	return PEEK(task, cpu);
 }
 
 /* A thread that waits in one CPU's queue is moved into another's; where it is put when it is
@@ -384,7 +390,7 @@ int wakeup_waking(__u64 *ctx)
 	thread->let_go = 1;
 	if (!thread->off_ns)
 		return 0;
-	throttle_begin(thread, task);
+	throttle_begin(thread, task, queue_of(task));
 	thread->wake_ns = bpf_ktime_get_ns();
 	return 0;
 }

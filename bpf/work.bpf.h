@@ -30,15 +30,6 @@ enum uring_opcode {
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-struct task_struct___worker {
-	void *worker_private; /* since Linux e32cf5dfbe22 (in v5.17) */
-};
-
-struct task_struct___worker_before {
-	void *pf_io_worker;  /* since Linux 3bfe6106693b (in v5.12); kernel threads before */
-	void *set_child_tid; /* a kernel thread's struct kthread */
-};
-
 struct kthread {
 	void *data;
 };
@@ -101,14 +92,11 @@ struct io_wq {
 struct io_worker {
 	struct io_wq_work *cur_work;
 	struct io_wq *wq; /* since Linux eb47943f2238 (in v6.4) */
+	struct io_wqe *wqe;
 };
 
 struct io_wqe {
 	struct io_wq *wq;
-};
-
-struct io_worker___before {
-	struct io_wqe *wqe;
 };
 
 struct io_kiocb___work {
@@ -127,15 +115,13 @@ static __always_inline __u64 aio_key(__u64 context, __u64 address)
 /* What a worker of io_uring is to that, NULL: this kernel does not tell. */
 static __always_inline struct io_worker *uring_worker(struct task_struct *task)
 {
-	struct task_struct___worker *modern = (void *)task;
-	struct task_struct___worker_before *before = (void *)task;
 
 	if (!bpf_core_field_exists(struct io_worker, cur_work))
 		return NULL;
-	if (bpf_core_field_exists(modern->worker_private))
-		return PEEK(modern, worker_private);
-	if (bpf_core_field_exists(before->pf_io_worker))
-		return PEEK(before, pf_io_worker);
+	if (bpf_core_field_exists(task->worker_private))
+		return PEEK(task, worker_private);
+	if (bpf_core_field_exists(task->pf_io_worker))
+		return PEEK(task, pf_io_worker);
 	return NULL;
 }
 
@@ -153,7 +139,6 @@ static __always_inline __u64 uring_worked_on(struct task_struct *task)
 static __always_inline __u32 uring_owner(struct task_struct *task)
 {
 	struct io_worker *worker = uring_worker(task);
-	struct io_worker___before *before = (void *)worker;
 	struct io_wq *queue = NULL;
 	struct task_struct *owner;
 	struct io_wqe *node;
@@ -162,8 +147,8 @@ static __always_inline __u32 uring_owner(struct task_struct *task)
 		return 0;
 	if (bpf_core_field_exists(worker->wq)) {
 		queue = PEEK(worker, wq);
-	} else if (bpf_core_field_exists(before->wqe)) {
-		node = PEEK(before, wqe);
+	} else if (bpf_core_field_exists(worker->wqe)) {
+		node = PEEK(worker, wqe);
 		queue = PEEK(node, wq);
 	}
 	if (!queue)
@@ -215,14 +200,12 @@ static __always_inline void uring_work_tell(struct thread *thread, __u64 now_ns)
 
 static __always_inline struct worker *current_worker(struct task_struct *task)
 {
-	struct task_struct___worker *modern = (void *)task;
-	struct task_struct___worker_before *before = (void *)task;
 	struct kthread *kthread;
 
-	if (bpf_core_field_exists(modern->worker_private))
-		kthread = PEEK(modern, worker_private);
+	if (bpf_core_field_exists(task->worker_private))
+		kthread = PEEK(task, worker_private);
 	else
-		kthread = PEEK(before, set_child_tid);
+		kthread = PEEK(task, set_child_tid);
 	return (struct worker *)PEEK(kthread, data);
 }
 

@@ -36,11 +36,8 @@ struct xlog_in_core {
 	struct xlog *ic_log;
 	enum xlog_iclog_state ic_state;
 	union xlog_in_core2 *ic_data;
-	struct bio ic_bio;
-};
-
-struct xlog_in_core___header {
 	struct xlog_rec_header *ic_header;
+	struct bio ic_bio;
 };
 
 #pragma clang attribute pop
@@ -50,9 +47,9 @@ static __always_inline __u64 iclog_lsn(struct xlog_in_core *iclog)
 	__u64 lsn;
 
 	if (bpf_core_field_exists(iclog->ic_data))
-		lsn = iclog->ic_data->hic_header.h_lsn;
+		lsn = BPF_CORE_READ(iclog, ic_data, hic_header.h_lsn);
 	else
-		lsn = ((struct xlog_in_core___header *)iclog)->ic_header->h_lsn;
+		lsn = BPF_CORE_READ(iclog, ic_header, h_lsn);
 	return __builtin_bswap64(lsn);
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "record.h"
+#include "types.h"
 
 /* These are mounted on many machines, and hold nobody's data. */
 static const char *const without_data[] = { "fuse.lxcfs", "fuse.portal", "fuse.gvfsd-fuse" };
@@ -15,6 +16,18 @@ static bool has_data(const char *type)
 		!strncmp(type, "fuseblk", 7));
 }
 
+static bool look_for(const char *point, bool *present)
+{
+	struct types types;
+	int error = types_open(&types);
+
+	if (error)
+		return false;
+	error = presence_test(&types, &point, present, 1);
+	types_close(&types);
+	return !error;
+}
+
 bool fuse_is_served(const struct options *options)
 {
 	static const char *const point = "btf_trace_fuse_request_end";
@@ -24,6 +37,6 @@ bool fuse_is_served(const struct options *options)
 		return false;
 	/* Without the points of its requests, nothing tells who serves. */
 	if (!is_known)
-		is_known = !presence_test(&point, &present, 1);
+		is_known = look_for(point, &present);
 	return present;
 }

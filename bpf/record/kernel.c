@@ -13,6 +13,7 @@
 #include <linux/bpf.h>
 
 #include "record.h"
+#include "types.h"
 #include "iostrata.skel.h"
 
 /* The prototype of a tracepoint's program; its first parameter is no argument. */
@@ -103,29 +104,47 @@ static int test_fentry(const struct btf *btf)
 	return error;
 }
 
-int kernel_open(struct kernel *kernel)
+static unsigned int structure(const struct btf *btf, const char *name)
 {
-	struct btf *btf = btf__load_vmlinux_btf();
+	int id = btf__find_by_name_kind(btf, name, BTF_KIND_STRUCT);
+
+	return id < 0 ? 0 : id;
+}
+
+/* The numbers of the types that addresses are said to be of. */
+static void look_for_types(struct type_ids *ids, const struct btf *btf)
+{
+	ids->block_device = structure(btf, "block_device");
+	ids->dentry = structure(btf, "dentry");
+	ids->file = structure(btf, "file");
+	ids->inode = structure(btf, "inode");
+	ids->kiocb = structure(btf, "kiocb");
+	ids->super_block = structure(btf, "super_block");
+	ids->task_struct = structure(btf, "task_struct");
+}
+
+void kernel_look(struct kernel *kernel, const struct types *types)
+{
+	const struct btf *btf = types->kernel;
 
 	*kernel = (struct kernel){};
-	if (!btf)
-		return -errno;
 	kernel->has_cmpxchg = test_cmpxchg();
 	kernel->fentry_error = test_fentry(btf);
 	kernel->has_rdonly_cast = btf__find_by_name_kind(btf, "bpf_rdonly_cast", BTF_KIND_FUNC) > 0;
+	if (kernel->has_rdonly_cast)
+		look_for_types(&kernel->type_ids, btf);
 	kernel->block_rq_argument = argument_count(btf, "block_rq_issue") > 1;
 	kernel->block_bio_argument = argument_count(btf, "block_bio_queue") > 1;
 	kernel->block_status_argument =
 		!strcmp(argument_type(btf, "block_rq_complete", 1), "blk_status_t");
 	kernel->switch_state_argument = argument_count(btf, "sched_switch") > 3;
-	btf__free(btf);
-	return 0;
 }
 
 void kernel_tell(const struct kernel *kernel, struct iostrata *skeleton)
 {
 	skeleton->rodata->has_cmpxchg = kernel->has_cmpxchg;
 	skeleton->rodata->has_rdonly_cast = kernel->has_rdonly_cast;
+	memcpy((void *)&skeleton->rodata->type_ids, &kernel->type_ids, sizeof(kernel->type_ids));
 	skeleton->rodata->page_bytes = sysconf(_SC_PAGESIZE);
 	skeleton->rodata->block_rq_argument = kernel->block_rq_argument;
 	skeleton->rodata->block_bio_argument = kernel->block_bio_argument;

@@ -10,6 +10,7 @@
 #include <bpf/libbpf.h>
 
 #include "session.h"
+#include "types.h"
 #include "iostrata.skel.h"
 
 _Static_assert(sizeof(struct iostrata__bss) <= 4 << 20,
@@ -93,6 +94,7 @@ static void explain_load(int error, const struct session *session)
 int session_load(struct session *session)
 {
 	int error = limits_check_namespaces(), cpus;
+	struct types types;
 	char missing[64];
 
 	if (error)
@@ -116,14 +118,16 @@ int session_load(struct session *session)
 		return error;
 	libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
 	privileges_missing(missing, sizeof(missing));
-	error = *missing ? -EPERM : kernel_open(&session->kernel);
+	error = *missing ? -EPERM : types_open(&types);
 	if (!error) {
+		kernel_look(&session->kernel, &types);
 		if (session->options.ringbuf)
 			session->kernel.has_cmpxchg = false;
 		session->probes.has_cmpxchg = session->kernel.has_cmpxchg;
 		session->probes.fentry_error = session->kernel.fentry_error;
 		kernel_mount_tracefs();
-		error = probes_load(&session->probes, &session->options, prepare, session);
+		error = probes_load(&session->probes, &types, &session->options, prepare, session);
+		types_close(&types);
 	}
 	if (error && error != -ENODEV)
 		explain_load(error, session);

@@ -15,6 +15,7 @@
 #include <bpf/libbpf.h>
 
 #include "probes.h"
+#include "types.h"
 #include "iostrata.skel.h"
 
 /* Only with --detail. */
@@ -185,20 +186,17 @@ static bool is_wanted(const struct probe *probe, const struct options *options)
 	return duties_want(options->duties, probe);
 }
 
+/* Leaves the skeleton open. */
 static int list_programs(struct probes *probes, const struct options *options)
 {
-	struct iostrata *skeleton = iostrata__open();
+	struct iostrata *skeleton = probes->skeleton = iostrata__open();
 	struct bpf_program *program;
 
 	if (!skeleton)
 		return -errno;
-	probes->count = skeleton->skeleton->prog_cnt;
-	probes->list = calloc(probes->count, sizeof(*probes->list));
-	if (!probes->list) {
-		iostrata__destroy(skeleton);
+	probes->list = calloc(skeleton->skeleton->prog_cnt, sizeof(*probes->list));
+	if (!probes->list)
 		return -ENOMEM;
-	}
-	probes->count = 0;
 	bpf_object__for_each_program (program, skeleton->obj) {
 		struct probe *probe = &probes->list[probes->count++];
 
@@ -211,7 +209,6 @@ static int list_programs(struct probes *probes, const struct options *options)
 				probe->wanted = false;
 		}
 	}
-	iostrata__destroy(skeleton);
 	return 0;
 }
 
@@ -235,7 +232,7 @@ static bool leave_out(struct probes *probes, const char *program, int error, con
 }
 
 /* Which programs attach to what is not there. */
-static int find_absent(struct probes *probes)
+static int find_absent(struct probes *probes, const struct types *types)
 {
 	const char **names = calloc(probes->count, sizeof(*names));
 	bool *present = calloc(probes->count, sizeof(*present));
@@ -244,7 +241,7 @@ static int find_absent(struct probes *probes)
 	for (unsigned int i = 0; !error && i < probes->count; i++)
 		names[i] = probes->list[i].target;
 	if (!error)
-		error = presence_test(names, present, probes->count);
+		error = presence_test(types, names, present, probes->count);
 	for (unsigned int i = 0; !error && i < probes->count; i++)
 		probes->list[i].absent = names[i][0] && !present[i];
 	free(names);
@@ -270,13 +267,13 @@ static void find_alone(struct probes *probes)
 }
 
 /* Before anything is loaded, as each refusal costs a whole load. */
-static int leave_out_hopeless(struct probes *probes)
+static int leave_out_hopeless(struct probes *probes, const struct types *types)
 {
 	const char *absent =
 		privileges_reach_modules()
 			? "not in this kernel, or in a module that is not loaded or has no BTF"
 			: "not in this kernel, or in a module: those are for CAP_SYS_ADMIN only";
-	int error = find_absent(probes);
+	int error = find_absent(probes, types);
 	bool again = !error;
 
 	for (unsigned int i = 0; !error && i < CALLERS; i++) {
@@ -308,12 +305,10 @@ static int leave_out_hopeless(struct probes *probes)
 	return error;
 }
 
-static int try_load(struct probes *probes, probes_prepare prepare, void *context)
+/* core: the types that libbpf looks into, a file of them. */
+static int try_load(struct probes *probes, const char *core, probes_prepare prepare, void *context)
 {
-	/* Else libbpf looks into modules for what it does not find, and gives up at the refusal. */
-	LIBBPF_OPTS(bpf_object_open_opts, options,
-		    .btf_custom_path =
-			    privileges_reach_modules() ? NULL : "/sys/kernel/btf/vmlinux");
+	LIBBPF_OPTS(bpf_object_open_opts, options, .btf_custom_path = core);
 	struct bpf_program *program;
 	int error;
 
@@ -338,27 +333,43 @@ static int try_load(struct probes *probes, probes_prepare prepare, void *context
 	return error;
 }
 
-int probes_load(struct probes *probes, const struct options *options, probes_prepare prepare,
-		void *context)
+/* Again and again, without what is refused. */
+static int load_what_is_taken(struct probes *probes, const char *core, probes_prepare prepare,
+			      void *context)
 {
-	int error;
-
-	libbpf_set_print(hear);
-	error = list_programs(probes, options);
-	if (!error)
-		error = leave_out_hopeless(probes);
-	if (error)
-		return error;
 	for (;;) {
+		int error;
+
 		complained_of[0] = 0;
 		complaint[0] = 0;
-		error = try_load(probes, prepare, context);
+		error = try_load(probes, core, prepare, context);
 		/* It is not about the program that it came upon. */
 		if (error == -EMFILE || error == -ENOMEM)
 			return error;
 		if (!error || !leave_out(probes, complained_of, error, complaint))
 			return error;
 	}
+}
+
+int probes_load(struct probes *probes, const struct types *types, const struct options *options,
+		probes_prepare prepare, void *context)
+{
+	char core[32];
+	int error, fd;
+
+	libbpf_set_print(hear);
+	error = list_programs(probes, options);
+	if (!error)
+		error = leave_out_hopeless(probes, types);
+	fd = error ? error : core_write(types, bpf_object__btf(probes->skeleton->obj));
+	iostrata__destroy(probes->skeleton);
+	probes->skeleton = NULL;
+	if (fd < 0)
+		return fd;
+	snprintf(core, sizeof(core), "/proc/self/fd/%d", fd);
+	error = load_what_is_taken(probes, core, prepare, context);
+	close(fd);
+	return error;
 }
 
 int probes_keep(struct probes *probes, const struct bpf_program *program, struct bpf_link *link)

@@ -63,8 +63,8 @@ struct probes {
 
 /* Sets what must be known before loading; called again for each attempt. */
 typedef int (*probes_prepare)(struct iostrata *skeleton, void *context);
-int probes_load(struct probes *probes, const struct options *options, probes_prepare prepare,
-		void *context);
+int probes_load(struct probes *probes, const struct types *types, const struct options *options,
+		probes_prepare prepare, void *context);
 /* Attaches what was loaded for that, once; a program that cannot be gets its error. */
 void probes_attach(struct probes *probes, enum occasion occasion);
 /* NULL: there is no such program */

@@ -93,13 +93,15 @@ struct kernel {
 	bool has_cmpxchg;
 	int fentry_error; /* -errno: no program can be attached to a function */
 	bool has_rdonly_cast;
+	struct type_ids type_ids;
 	bool block_rq_argument;
 	bool block_bio_argument;
 	bool block_status_argument;
 	bool switch_state_argument;
 };
 
-int kernel_open(struct kernel *kernel);
+struct types; /* types.h */
+void kernel_look(struct kernel *kernel, const struct types *types);
 void kernel_tell(const struct kernel *kernel, struct iostrata *skeleton);
 void kernel_mount_tracefs(void);
 
@@ -112,7 +114,8 @@ int cpus_limit(const char *path);
 uint64_t cpus_stolen_ns(void);
 
 /* presence.c: which of the kernel's BTF types, its own or a loaded module's, are there */
-int presence_test(const char *const *names, bool *present, unsigned int count);
+int presence_test(const struct types *types, const char *const *names, bool *present,
+		  unsigned int count);
 
 struct probe;
 struct probes;
