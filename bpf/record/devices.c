@@ -77,36 +77,6 @@ static void must_watch(struct iostrata *skeleton, unsigned int dev, unsigned int
 		filter_table_full(skeleton, TABLE_DEVICES, dev);
 }
 
-/* What lies below each device, for BPF to follow when it meets the device; what it has met already
- * is followed at once. */
-static void follow(struct iostrata *skeleton, const struct blocks *blocks)
-{
-	static unsigned int used;
-
-	for (unsigned int i = 0; i < blocks->count; i++) {
-		unsigned int dev = blocks->list[i].dev;
-		struct follow list[MAX_BELOW];
-		unsigned int count = blocks_below(blocks, dev, list, MAX_BELOW);
-		unsigned int told = count < MAX_BELOW ? count : MAX_BELOW;
-		unsigned int kept = told < MAX_FOLLOWS - used ? told : MAX_FOLLOWS - used;
-		struct watch *place = count ? watch(skeleton, dev, 0) : NULL;
-		struct follow *follows = skeleton->bss->follows;
-
-		if (!place || (place->follow_count == told &&
-			       !memcmp(&follows[place->first_follow], list, told * sizeof(*list))))
-			continue;
-		/* What it says is told when the device is met. */
-		if (count > kept)
-			watch(skeleton, dev, WATCH_CUT);
-		memcpy(&follows[used], list, kept * sizeof(*list));
-		place->first_follow = used;
-		place->follow_count = kept;
-		used += kept;
-		for (unsigned int j = 0; place->bits & (WATCH_DISK | WATCH_FS) && j < kept; j++)
-			must_watch(skeleton, list[j].dev, list[j].bits);
-	}
-}
-
 /* Where a device is among those watched, -ENOENT: it is none. */
 static int place_of(const struct iostrata *skeleton, unsigned int dev)
 {
@@ -187,6 +157,102 @@ static void each_mounted(struct iostrata *skeleton, const struct blocks *blocks,
 	}
 	if (mounts)
 		fclose(mounts);
+}
+
+/* A file system's number, and a device that it is on, too. */
+static struct {
+	unsigned int dev, device;
+} parts[MAX_MOUNTED];
+static unsigned int part_count;
+
+static void is_part(struct iostrata *skeleton, const struct blocks *blocks, unsigned int dev,
+		    unsigned int device)
+{
+	(void)skeleton;
+	(void)blocks;
+	for (unsigned int i = 0; i < part_count; i++) {
+		if (parts[i].dev == dev && parts[i].device == device)
+			return;
+	}
+	if (dev == device || part_count == MAX_MOUNTED)
+		return;
+	parts[part_count].dev = dev;
+	parts[part_count++].device = device;
+}
+
+static unsigned int add_disk(const struct blocks *blocks, unsigned int device, struct follow *list,
+			     unsigned int count, unsigned int room)
+{
+	unsigned int disk = blocks_disk_of(blocks, device);
+
+	if (!disk || count == room)
+		return count;
+	list[count++] = (struct follow){ disk, WATCH_DISK };
+	count += blocks_below(blocks, device, list + count, room - count);
+	return count < room ? count : room;
+}
+
+/* All that lies below a device, and below what else the file system of that number is on; sysfs
+ * knows the devices of btrfs. */
+static unsigned int list_below(const struct blocks *blocks, unsigned int dev, struct follow *list,
+			       unsigned int room)
+{
+	unsigned int count = blocks_below(blocks, dev, list, room);
+
+	for (unsigned int i = 0; i < part_count && count < room; i++) {
+		struct follow devices[MAX_BELOW];
+		unsigned int device_count = 0;
+
+		if (parts[i].dev != dev)
+			continue;
+		if (!blocks_find(blocks, dev))
+			device_count =
+				blocks_btrfs_devices(blocks, parts[i].device, devices, MAX_BELOW);
+		if (!device_count)
+			devices[device_count++].dev = parts[i].device;
+		for (unsigned int j = 0; j < device_count; j++)
+			count = add_disk(blocks, devices[j].dev, list, count, room);
+	}
+	return count;
+}
+
+static void follow_dev(struct iostrata *skeleton, const struct blocks *blocks, unsigned int dev)
+{
+	static unsigned int used;
+	struct follow list[MAX_BELOW];
+	unsigned int count = list_below(blocks, dev, list, MAX_BELOW);
+	unsigned int told = count < MAX_BELOW ? count : MAX_BELOW;
+	unsigned int kept = told < MAX_FOLLOWS - used ? told : MAX_FOLLOWS - used;
+	struct watch *place = count ? watch(skeleton, dev, 0) : NULL;
+	struct follow *follows = skeleton->bss->follows;
+
+	if (!place || (place->follow_count == told &&
+		       !memcmp(&follows[place->first_follow], list, told * sizeof(*list))))
+		return;
+	/* What it says is told when the device is met. */
+	if (count > kept)
+		watch(skeleton, dev, WATCH_CUT);
+	memcpy(&follows[used], list, kept * sizeof(*list));
+	place->first_follow = used;
+	place->follow_count = kept;
+	used += kept;
+	for (unsigned int i = 0; place->bits & (WATCH_DISK | WATCH_FS) && i < kept; i++)
+		must_watch(skeleton, list[i].dev, list[i].bits);
+}
+
+/* What lies below each device and file system, for BPF to follow when it meets one; what it has met
+ * already is followed at once.  Of a file system only the kernel's own threads may write to some of
+ * its devices: XFS's log, all of btrfs's. */
+static void follow(struct iostrata *skeleton, const struct blocks *blocks)
+{
+	part_count = 0;
+	each_mounted(skeleton, blocks, is_part);
+	for (unsigned int i = 0; i < blocks->count; i++)
+		follow_dev(skeleton, blocks, blocks->list[i].dev);
+	for (unsigned int i = 0; i < part_count; i++) {
+		if (!blocks_find(blocks, parts[i].dev))
+			follow_dev(skeleton, blocks, parts[i].dev);
+	}
 }
 
 /* What sync(2) waits for: the file systems that are on disks, and their disks. */

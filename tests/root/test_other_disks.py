@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import pytest
 from iostrata.analysis import analyse
 from iostrata.recording import open_recording
 from tests.root.conftest import loop_device
+from tests.root.test_aio import compiled
 from tests.root.test_record import writer
 
 WRITES: Final = 20
@@ -48,10 +50,11 @@ def disks(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disks]:
             ],
             "xfs log": [["mkfs.xfs", "-q", "-f", "-l", option["xfs log"], data]],
             "xfs files": [["mkfs.xfs", "-q", "-f", *REALTIME, option["xfs files"], data]],
+            "btrfs": [["mkfs.btrfs", "-q", "-f", "-d", "single", "-m", "raid1", data, other]],
         }
         for command in commands[kind]:
             subprocess.run(command, check=True)
-        mount = ["mount", "-o", option[kind] or "rw", data, str(mounted)]
+        mount = ["mount", "-o", option.get(kind) or "rw", data, str(mounted)]
         told = subprocess.run(mount, check=False, capture_output=True, text=True)
         if told.returncode:
             pytest.skip(f"this kernel does not mount it: {told.stderr.strip()}")
@@ -80,3 +83,22 @@ def test_it_is_recorded_whichever_of_its_disks_is_named(
     (time,) = (t for layer, t in zip(found.layers, found.time_ns, strict=True) if layer.name == row)
     assert len(found.writes) == WRITES
     assert (time > 0).sum() > WRITES * 0.9
+
+
+@pytest.mark.parametrize("disks", ["ext4 journal", "xfs log", "btrfs"], indirect=True)
+def test_it_is_recorded_where_only_the_kernel_writes_to_it(
+    disks: Disks, recorder: Path, tmp_path: Path
+) -> None:
+    """Nobody who is recorded ever does, as a worker does all that they ask for."""
+    out, file = tmp_path / "recording", disks.mounted / "file"
+    command = [str(compiled("by_worker", tmp_path)), str(file), str(WRITES)]
+    subprocess.run([str(recorder), "-o", str(out), "--", *command], check=True)
+    recording = open_recording(out)
+    (trace,) = recording.traces()
+    written = trace.points["block_bio_queue"].integers("dev")["dev"]
+    for disk in (disks.data, disks.other):
+        number = Path(disk).stat().st_rdev
+        assert (written == os.major(number) << 20 | os.minor(number)).sum() >= WRITES * 0.9, disk
+    found = analyse(recording)
+    assert len(found.writes) == WRITES
+    assert found.residual_ns.sum() < 0.2 * found.writes.latency_ns.sum()
