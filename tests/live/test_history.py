@@ -115,3 +115,27 @@ def test_how_much_is_analysed_is_of_what_happened() -> None:
     history.add(Interval(1000, 2000, 0, 0, 3, 1000, None, {}))
     assert round(history.summary({}).sampled, 2) == 0.1
     assert History(10).summary({}).sampled == 1.0
+
+
+def test_a_second_of_which_little_was_looked_at_counts_for_all_that_it_had(
+    breakdown: Breakdown,
+) -> None:
+    """In busy ones writes are many, and shorter than in idle ones, of which all is looked at."""
+    order = np.argsort(breakdown.writes.latency_ns)
+    short, long = select(breakdown, order[:100]), select(breakdown, order[-50:])
+    history = History(2)
+    for number, (part, skipped) in enumerate(((short, 9_000), (long, 0))):
+        history.add(Interval(number, number + 1, 0, skipped, 1_000, None, part, {}))
+    summary = history.summary({})
+    shorter, longer = (float(one.writes.latency_ns.mean()) for one in (short, long))
+    assert summary.table
+    assert summary.table.total.mean_ns == pytest.approx((1000 * shorter + 50 * longer) / 1050)
+    assert summary.sampled == pytest.approx(2_000 / 11_000)
+    figures = [row.figures.mean_ns for row in summary.table.rows]
+    total = sum(figures) + summary.table.residual.mean_ns
+    assert total == pytest.approx(summary.table.total.mean_ns)
+    history.add(Interval(2, 3, 0, 10**9, 1_000, None, short, {}))
+    table = history.summary({}).table
+    assert table
+    assert table.total.mean_ns == pytest.approx(shorter, rel=0.02)
+    assert table.count < 21_000

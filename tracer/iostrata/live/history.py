@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -15,6 +15,8 @@ from iostrata.live.interval import Interval
 from iostrata.model import Breakdown, LiveSummary
 
 MOST_INTERVALS: Final = 120
+MOST_ROWS: Final = 20_000
+"""So many writes stand for those of some seconds, where not all of them were looked at."""
 
 
 class History:
@@ -41,12 +43,13 @@ class History:
         """Of the writes that have the chosen name in each of these columns."""
         parts = [_chosen(interval.breakdown, chosen) for interval in self._intervals]
         recent = list(self._intervals)[-self._tabled :]
-        some = [part for part in parts[-self._tabled :] if part is not None]
+        found = zip(parts[-self._tabled :], recent, strict=True)
+        some = [(part, interval) for part, interval in found if part is not None]
         looked_ns = sum(interval.end_ns - interval.begin_ns for interval in recent)
         skipped_ns = sum(interval.skipped_ns for interval in recent)
         looked = sum(interval.events for interval in recent)
         skipped = sum(interval.skipped_events for interval in recent)
-        whole = joined(some) if some else None
+        whole = _weighed(some) if some else None
         return LiveSummary(
             table=tabulate(whole, "all", np.arange(len(whole.writes))) if whole else None,
             seconds=(looked_ns + skipped_ns) / 1e9,
@@ -61,6 +64,22 @@ class History:
             lost=recent[-1].lost if recent else {},
             hanging=recent[-1].hanging if recent else 0,
         )
+
+
+def _weighed(some: Sequence[tuple[Breakdown, Interval]]) -> Breakdown:
+    """Each interval's writes as often as it had such ones, looked at or not: of a busy one, where
+    they are many and mostly short, the smallest part is looked at."""
+    whole = joined([part for part, _ in some])
+    if not any(interval.skipped_events for _, interval in some):
+        return whole
+    counts = np.array([len(part.writes) for part, _ in some])
+    looked = np.array([interval.events for _, interval in some])
+    had = counts * (1 + np.array([one.skipped_events for _, one in some]) / np.maximum(looked, 1))
+    wanted = np.ceil(had * min(1.0, MOST_ROWS / had.sum())).astype(np.int64)
+    firsts = np.cumsum(counts) - counts
+    parts = zip(firsts.tolist(), counts.tolist(), wanted.tolist(), strict=True)
+    rows = [first + np.arange(rows) * count // rows for first, count, rows in parts]
+    return select(whole, np.concatenate(rows))
 
 
 def _chosen(breakdown: Breakdown | None, chosen: Mapping[str, str]) -> Breakdown | None:
