@@ -22,11 +22,13 @@ from tests.root.test_record import good
 WRITES = 5000
 EVENTS_EACH = 512
 """As bpf/record/anew.c has it."""
+# For some seconds, on the fastest disk, too: it is looked once a second who is to be told anew.
 PROGRAM = f"""
-import os, sys
+import os, sys, time
 fd = os.open(sys.argv[1], os.O_RDWR | os.O_DSYNC)
 for number in range({WRITES}):
     os.pwrite(fd, bytes(8192), number % 64 * 8192)
+    time.sleep(0.0008)
 """
 
 
