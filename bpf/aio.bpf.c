@@ -12,8 +12,7 @@
 #include "task.bpf.h"
 #include "work.bpf.h"
 
-#define AIO_BLOCKS 256    /* of one call; more are counted as lost */
-#define BLOCKS_AT_ONCE 16 /* see FOLLOWS_AT_ONCE */
+#define AIO_BLOCKS 256 /* of one call; more are counted as lost */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -186,14 +185,6 @@ int aio_block(__u64 context, __u32 order, __u32 point)
 	return 0;
 }
 
-/* Some of a call's.  Not static: see watch_add. */
-__noinline int aio_blocks(__u64 context, __u32 first, __u64 count, __u32 point)
-{
-	for (__u32 i = 0; i < BLOCKS_AT_ONCE && i < count; i++)
-		aio_block(context, first + i, point);
-	return 0;
-}
-
 /* A block that is about to be submitted, by a process whose completions the kernel tells. */
 int aio_expect(__u64 context, __u32 order)
 {
@@ -230,8 +221,8 @@ int aio_exit(struct aio_exit_context *ctx)
 		caller_announce(thread);
 		switches_end(thread);
 		context = (__u64)context_of(thread->scratch[0]);
-		for (__u32 i = 0; i < AIO_BLOCKS && i < count; i += BLOCKS_AT_ONCE)
-			aio_blocks(context, i, count - i, point);
+		for (__u32 i = 0; i < AIO_BLOCKS && i < count; i++)
+			aio_block(context, i, point);
 		if (count > AIO_BLOCKS)
 			emit_lost_count(current_cpu(), point, count - AIO_BLOCKS);
 	}

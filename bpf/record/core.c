@@ -17,6 +17,10 @@
 #include "record.h"
 #include "types.h"
 
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8u /* since Linux 105ff5339f49 (in v6.3) */
+#endif
+
 struct core {
 	struct names types;     /* of ours, without what flavours add */
 	struct names members;   /* of ours */
@@ -230,20 +234,25 @@ static int copy_all(struct core *core, const struct types *types)
 	return error;
 }
 
+/* Some kernels have none that may be executed (vm.memfd_noexec), and older ones none that may not. */
+static int memory_file(void)
+{
+	int fd = memfd_create("types", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
+
+	return fd < 0 && errno == EINVAL ? memfd_create("types", MFD_CLOEXEC) : fd;
+}
+
 static int write_out(const struct btf *btf)
 {
 	__u32 size = 0;
 	const void *data = btf__raw_data(btf, &size);
-	int fd = data ? memfd_create("types", MFD_CLOEXEC) : -1;
+	int fd = data ? memory_file() : -1;
 
-	if (fd < 0 || write(fd, data, size) != (ssize_t)size) {
-		int error = data ? -errno : -ENOMEM;
-
-		if (fd >= 0)
-			close(fd);
-		return error ? error : -ENOSPC;
-	}
-	return fd;
+	if (fd >= 0 && write(fd, data, size) == (ssize_t)size)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return data ? -EIO : -ENOMEM;
 }
 
 int core_write(const struct types *types, const struct btf *ours)

@@ -305,7 +305,7 @@ static int leave_out_hopeless(struct probes *probes, const struct types *types)
 	return error;
 }
 
-/* core: the types that libbpf looks into, a file of them. */
+/* core: the types that libbpf looks into, a file of them; NULL: those of the kernel and its modules. */
 static int try_load(struct probes *probes, const char *core, probes_prepare prepare, void *context)
 {
 	LIBBPF_OPTS(bpf_object_open_opts, options, .btf_custom_path = core);
@@ -354,6 +354,8 @@ static int load_what_is_taken(struct probes *probes, const char *core, probes_pr
 int probes_load(struct probes *probes, const struct types *types, const struct options *options,
 		probes_prepare prepare, void *context)
 {
+	/* All that there are; of those of modules, libbpf gives up at a refusal. */
+	const char *all = privileges_reach_modules() ? NULL : "/sys/kernel/btf/vmlinux";
 	char core[32];
 	int error, fd;
 
@@ -364,11 +366,12 @@ int probes_load(struct probes *probes, const struct types *types, const struct o
 	fd = error ? error : core_write(types, bpf_object__btf(probes->skeleton->obj));
 	iostrata__destroy(probes->skeleton);
 	probes->skeleton = NULL;
-	if (fd < 0)
+	if (error || fd == -ENOMEM)
 		return fd;
 	snprintf(core, sizeof(core), "/proc/self/fd/%d", fd);
-	error = load_what_is_taken(probes, core, prepare, context);
-	close(fd);
+	error = load_what_is_taken(probes, access(core, R_OK) ? all : core, prepare, context);
+	if (fd >= 0)
+		close(fd);
 	return error;
 }
 
