@@ -159,23 +159,28 @@ static void each_mounted(struct iostrata *skeleton, const struct blocks *blocks,
 		fclose(mounts);
 }
 
+#define MAX_PARTS 1024
+
 /* A file system's number, and a device that it is on, too. */
 static struct {
 	unsigned int dev, device;
-} parts[MAX_MOUNTED];
+} parts[MAX_PARTS];
 static unsigned int part_count;
 
 static void is_part(struct iostrata *skeleton, const struct blocks *blocks, unsigned int dev,
 		    unsigned int device)
 {
-	(void)skeleton;
 	(void)blocks;
+	if (dev == device)
+		return;
 	for (unsigned int i = 0; i < part_count; i++) {
 		if (parts[i].dev == dev && parts[i].device == device)
 			return;
 	}
-	if (dev == device || part_count == MAX_MOUNTED)
+	if (part_count == MAX_PARTS) {
+		filter_table_full(skeleton, TABLE_DEVICES, dev);
 		return;
+	}
 	parts[part_count].dev = dev;
 	parts[part_count++].device = device;
 }

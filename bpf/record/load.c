@@ -127,7 +127,6 @@ int session_load(struct session *session)
 		session->probes.fentry_error = session->kernel.fentry_error;
 		kernel_mount_tracefs();
 		error = probes_load(&session->probes, &types, &session->options, prepare, session);
-		types_close(&types);
 	}
 	if (error && error != -ENODEV)
 		explain_load(error, session);

@@ -351,7 +351,7 @@ static int load_what_is_taken(struct probes *probes, const char *core, probes_pr
 	}
 }
 
-int probes_load(struct probes *probes, const struct types *types, const struct options *options,
+int probes_load(struct probes *probes, struct types *types, const struct options *options,
 		probes_prepare prepare, void *context)
 {
 	/* All that there are; of those of modules, libbpf gives up at a refusal. */
@@ -366,6 +366,8 @@ int probes_load(struct probes *probes, const struct types *types, const struct o
 	fd = error ? error : core_write(types, bpf_object__btf(probes->skeleton->obj));
 	iostrata__destroy(probes->skeleton);
 	probes->skeleton = NULL;
+	/* libbpf has its own of them, as large. */
+	types_close(types);
 	if (error || fd == -ENOMEM)
 		return fd;
 	snprintf(core, sizeof(core), "/proc/self/fd/%d", fd);

@@ -61,9 +61,9 @@ struct probes {
 	bool attached[OCCASIONS]; /* all that is for it */
 };
 
-/* Sets what must be known before loading; called again for each attempt. */
+/* Sets what must be known before loading; called again for each attempt.  The types are closed then. */
 typedef int (*probes_prepare)(struct iostrata *skeleton, void *context);
-int probes_load(struct probes *probes, const struct types *types, const struct options *options,
+int probes_load(struct probes *probes, struct types *types, const struct options *options,
 		probes_prepare prepare, void *context);
 /* Attaches what was loaded for that, once; a program that cannot be gets its error. */
 void probes_attach(struct probes *probes, enum occasion occasion);
