@@ -28,7 +28,8 @@ int main(int argc, char **argv)
 	check(!syscall(SYS_io_setup, 1, &context), "io_setup");
 	for (long i = 0; i < atol(argv[2]); i++) {
 		check(pwrite(block.aio_fildes, buffer, sizeof(buffer), i * sizeof(buffer)) ==
-			      sizeof(buffer), "pwrite");
+			      sizeof(buffer),
+		      "pwrite");
 		check(syscall(SYS_io_submit, context, 1, &all) == 1, "io_submit");
 		check(syscall(SYS_io_getevents, context, 1, 1, &event, NULL) == 1, "io_getevents");
 	}
