@@ -230,7 +230,7 @@ static int copy_all(struct core *core, const struct types *types)
 	int error = copy_named(core, types->kernel, 0, false);
 
 	for (unsigned int i = 0; !error && i < types->module_count; i++)
-		error = copy_named(core, types->modules[i], own, true);
+		error = copy_named(core, types->modules[i].btf, own, true);
 	return error;
 }
 

@@ -40,7 +40,8 @@ int presence_test(const struct types *types, const char *const *list, bool *pres
 			names_add(&names, list[i], strlen(list[i]));
 		look_into(types->kernel, 1, &names, found);
 		for (unsigned int i = 0; i < types->module_count; i++)
-			look_into(types->modules[i], btf__type_cnt(types->kernel), &names, found);
+			look_into(types->modules[i].btf, btf__type_cnt(types->kernel), &names,
+				  found);
 		for (unsigned int i = 0; i < count; i++)
 			present[i] = found[names_find(&names, list[i])];
 		names_end(&names);

@@ -31,7 +31,7 @@ static struct btf *module_btf(unsigned int id, struct btf *kernel)
 
 static int keep(struct types *types, struct btf *module)
 {
-	struct btf **modules =
+	struct module *modules =
 		realloc(types->modules, (types->module_count + 1) * sizeof(*modules));
 
 	if (!modules) {
@@ -39,7 +39,7 @@ static int keep(struct types *types, struct btf *module)
 		return -ENOMEM;
 	}
 	types->modules = modules;
-	modules[types->module_count++] = module;
+	modules[types->module_count++].btf = module;
 	return 0;
 }
 
@@ -65,7 +65,7 @@ int types_open(struct types *types)
 void types_close(struct types *types)
 {
 	for (unsigned int i = 0; i < types->module_count; i++)
-		btf__free(types->modules[i]);
+		btf__free(types->modules[i].btf);
 	free(types->modules);
 	btf__free(types->kernel);
 	*types = (struct types){};

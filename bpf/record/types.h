@@ -28,9 +28,13 @@ int names_find(const struct names *names, const char *text);
 void names_end(struct names *names);
 
 /* types.c */
+struct module {
+	struct btf *btf; /* its own types come behind the kernel's */
+};
+
 struct types {
 	struct btf *kernel;
-	struct btf **modules; /* their own types come behind the kernel's */
+	struct module *modules;
 	unsigned int module_count;
 };
 

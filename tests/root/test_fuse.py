@@ -131,12 +131,13 @@ def test_all_is_followed_to_the_daemons_and_to_their_disk(found: Found) -> None:
 
 
 def test_what_a_daemon_waits_for_is_told(found: Found, place: Path) -> None:
-    """As long as it slept at least; at most until it says that it is awake."""
+    """As long as it slept at least, but for some us that its timer ran before it was off its CPU;
+    at most until it says that it is awake."""
     mine = found.to(found.slept)
     awake = np.loadtxt(place / "slept-served", np.int64)
     begin, waited = found.begin_ns[mine], found.row("fuse.wait")[mine]
     until = awake[np.searchsorted(awake, found.breakdown.writes.end_ns[mine]) - 1]
-    assert np.median(waited) >= SERVICE_S * 1e9
+    assert np.median(waited) >= 0.99 * SERVICE_S * 1e9
     assert np.median(until - begin - waited) >= 0
     assert np.median(waited) > np.median(found.row("fuse.daemon")[mine])
 
