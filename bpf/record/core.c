@@ -121,30 +121,6 @@ static int copy_composite(struct core *core, const struct btf_type *type)
 	return error < 0 ? error : id;
 }
 
-static int copy_enum(struct core *core, const struct btf_type *type)
-{
-	const struct btf_enum *value = btf_enum(type);
-	int id = btf__add_enum(core->to, name_of(core, type->name_off), type->size), error = 0;
-
-	for (unsigned int i = 0; id >= 0 && !error && i < btf_vlen(type); i++)
-		error = btf__add_enum_value(core->to, name_of(core, value[i].name_off),
-					    value[i].val);
-	return error ? error : id;
-}
-
-static int copy_enum64(struct core *core, const struct btf_type *type)
-{
-	const struct btf_enum64 *value = btf_enum64(type);
-	int id = btf__add_enum64(core->to, name_of(core, type->name_off), type->size,
-				 btf_kflag(type));
-	int error = 0;
-
-	for (unsigned int i = 0; id >= 0 && !error && i < btf_vlen(type); i++)
-		error = btf__add_enum64_value(core->to, name_of(core, value[i].name_off),
-					      btf_enum64_value(&value[i]));
-	return error ? error : id;
-}
-
 static int copy_array(struct core *core, const struct btf_type *type)
 {
 	const struct btf_array *array = btf_array(type);
@@ -158,13 +134,12 @@ static int copy_array(struct core *core, const struct btf_type *type)
 /* A type that is no mere name of another; 0: nothing that a member can be. */
 static int copy_anew(struct core *core, const struct btf_type *type)
 {
-	const char *name = name_of(core, type->name_off);
-
 	switch (btf_kind(type)) {
 	case BTF_KIND_INT:
-		return btf__add_int(core->to, name, type->size, btf_int_encoding(type));
 	case BTF_KIND_FLOAT:
-		return btf__add_float(core->to, name, type->size);
+	case BTF_KIND_ENUM:
+	case BTF_KIND_ENUM64:
+		return btf__add_type(core->to, core->from, type);
 	case BTF_KIND_PTR:
 		if (!core->pointer)
 			core->pointer = btf__add_ptr(core->to, 0);
@@ -174,10 +149,6 @@ static int copy_anew(struct core *core, const struct btf_type *type)
 	case BTF_KIND_STRUCT:
 	case BTF_KIND_UNION:
 		return copy_composite(core, type);
-	case BTF_KIND_ENUM:
-		return copy_enum(core, type);
-	case BTF_KIND_ENUM64:
-		return copy_enum64(core, type);
 	}
 	return 0;
 }

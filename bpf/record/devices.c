@@ -167,10 +167,8 @@ static struct {
 } parts[MAX_PARTS];
 static unsigned int part_count;
 
-static void is_part(struct iostrata *skeleton, const struct blocks *blocks, unsigned int dev,
-		    unsigned int device)
+static void add_part(struct iostrata *skeleton, unsigned int dev, unsigned int device)
 {
-	(void)blocks;
 	if (dev == device)
 		return;
 	for (unsigned int i = 0; i < part_count; i++) {
@@ -250,8 +248,6 @@ static void follow_dev(struct iostrata *skeleton, const struct blocks *blocks, u
  * its devices: XFS's log, all of btrfs's. */
 static void follow(struct iostrata *skeleton, const struct blocks *blocks)
 {
-	part_count = 0;
-	each_mounted(skeleton, blocks, is_part);
 	for (unsigned int i = 0; i < blocks->count; i++)
 		follow_dev(skeleton, blocks, blocks->list[i].dev);
 	for (unsigned int i = 0; i < part_count; i++) {
@@ -260,12 +256,13 @@ static void follow(struct iostrata *skeleton, const struct blocks *blocks)
 	}
 }
 
-/* What sync(2) waits for: the file systems that are on disks, and their disks. */
+/* What each file system is on; and what sync(2) waits for: those that are on disks, and their disks. */
 static void is_mounted(struct iostrata *skeleton, const struct blocks *blocks, unsigned int dev,
 		       unsigned int device)
 {
 	unsigned int disk = blocks_disk_of(blocks, device);
 
+	add_part(skeleton, dev, device);
 	if (!disk)
 		return;
 	add_mounted(skeleton, dev, WATCH_FS);
@@ -468,8 +465,9 @@ static void allow(struct iostrata *skeleton, const struct blocks *blocks)
 
 void devices_follow(struct iostrata *skeleton, const struct blocks *blocks)
 {
-	follow(skeleton, blocks);
+	part_count = 0;
 	each_mounted(skeleton, blocks, is_mounted);
+	follow(skeleton, blocks);
 	if (named_count)
 		allow(skeleton, blocks);
 }

@@ -395,7 +395,8 @@ def read_for_stripes(
         reads = reads[one_of(bios.tid[reads], whole(window.trace).once(_threads_of_md))]
     if not len(reads):
         return NOTHING
-    found, every = [], np.flatnonzero(bios.kernel_thread & ~bios.read & (parent >= 0))
+    found = [NOTHING]
+    every = np.flatnonzero(bios.kernel_thread & ~bios.read & (parent >= 0))
     for disks in lower_of.values():
         mine = reads[one_of(bios.device_key[reads], disks)]
         writes = every[one_of(bios.device_key[every], disks)]
