@@ -10,6 +10,8 @@
 #ifndef IOSTRATA_INTERRUPT_BPF_H
 #define IOSTRATA_INTERRUPT_BPF_H
 
+#include <asm/ptrace.h>
+
 #include "stack.bpf.h"
 #include "thread.bpf.h"
 
@@ -52,9 +54,24 @@ static __always_inline bool current_serves_soft_interrupts(void)
 	return *(__u64 *)comm == *(__u64 *)wanted;
 }
 
+/* Whether the current task, which no interrupt's stack has, is in a system call: what comes upon it in
+ * user mode leaves no number there (idtentry_body of arch/x86/entry/entry_64.S), nor on kernels before
+ * dd6e10fbd9fb ("bpf: Add bpf_task_pt_regs() helper"), in v5.15, is it told of any but ours. */
+static __always_inline bool current_is_in_call(void)
+{
+	struct thread *thread = thread_of(current_tid());
+	struct pt_regs *regs;
+
+	if (thread && thread->enter_ns)
+		return true;
+	if (!bpf_helper_exists(task_pt_regs))
+		return false;
+	regs = (struct pt_regs *)bpf_task_pt_regs(current_task());
+	return (__s64)regs->orig_rax >= 0;
+}
+
 static __always_inline enum wake_context wake_context(const void *ctx)
 {
-	struct thread *thread;
 	__u32 flags;
 
 	if (in_interrupt(ctx))
@@ -65,8 +82,7 @@ static __always_inline enum wake_context wake_context(const void *ctx)
 	if (flags & PF_IO_WORKER)
 		return WAKE_THREAD;
 	/* Only in a system call it is told from an interrupt. */
-	thread = thread_of(current_tid());
-	return thread && thread->enter_ns ? WAKE_THREAD : WAKE_UNKNOWN;
+	return current_is_in_call() ? WAKE_THREAD : WAKE_UNKNOWN;
 }
 
 #endif

@@ -17,6 +17,8 @@
 
 /* A kernel thread has ceased to help after so many runs without being of use. */
 #define USELESS_RUNS 200
+/* Who ends a sleep of so long is told by name: shorter ones end all the time. */
+#define LONG_SLEEP_NS 1000000
 #define TASKFIN_ 0x5f6e69666b736174 /* "taskfin_" */
 #define LIBRBD 0x64627262696c       /* "librbd" */
 
@@ -338,6 +340,13 @@ static __noinline void woken_by_thread(struct thread *thread, struct task_struct
 		task_tell();
 }
 
+/* Who ends a sleep that no other event may explain, as thawing a file system does: told of before. */
+static __noinline void waker_tell(struct thread *thread)
+{
+	task_tell();
+	thread->wake_ns = bpf_ktime_get_ns();
+}
+
 /* A worker of io_uring, for a recorded thread, told of as that; it waits for a CPU from now on. */
 static __always_inline void worker_add(struct task_struct *task)
 {
@@ -392,6 +401,8 @@ int wakeup_waking(__u64 *ctx)
 		return 0;
 	throttle_begin(thread, task, queue_of(task));
 	thread->wake_ns = bpf_ktime_get_ns();
+	if (context == WAKE_THREAD && thread->wake_ns - thread->off_ns >= LONG_SLEEP_NS)
+		waker_tell(thread);
 	return 0;
 }
 

@@ -14,6 +14,7 @@ from iostrata.attribute import summarise
 from iostrata.model import Breakdown, Unseen
 from iostrata.recording import open_recording
 from iostrata.report import json, table
+from iostrata.trace.layout import WAKE_INTERRUPT, WAKE_THREAD, WAKE_UNKNOWN
 from tests.synthetic import O_DSYNC, Request, World, Writer, device, write
 
 DISK = device(8, 0)
@@ -64,6 +65,33 @@ def test_sleeps_that_nobody_was_seen_to_end_are_told(tmp_path: Path) -> None:
     assert "not seen    who ended 2 sleeps: 26.7 us a write, unattributed\n" in text
     (told,) = loads(json.render(summarise(found)))["quality"]["unseen"]
     assert told == {"machine": "local", "count": 2, "mean_ns": 26_666.667}
+
+
+def test_who_ended_what_no_event_explains_is_told(tmp_path: Path) -> None:
+    """By the name of its process, if that was told before, and if it was no interrupt."""
+    world = World()
+    world.builder.block(DISK, "sda")
+    writer = Writer(world, 200, DISK, 1_000_000)
+    world.emit("task", 999_000, 0, tgid=STRANGER, subject_tid=STRANGER, process=b"fsfreeze")
+    ended = [(60_000, STRANGER, WAKE_THREAD), (20_000, STRANGER, WAKE_UNKNOWN),
+             (12_000, 998, WAKE_THREAD), (8_000, STRANGER, WAKE_INTERRUPT)]  # fmt: skip
+    writer.enter()
+    for took_ns, waker, context in ended:
+        off, writer.now = writer.now, writer.now + took_ns
+        world.emit("sched_resume", writer.now, 200, off_ns=off, wake_ns=writer.now, state=2,
+                   waker_tid=waker, waker_context=context, subject_tid=200)  # fmt: skip
+        writer.cpu(500)
+    writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+    found = analysed(world, tmp_path / "r")
+    assert found.residual_ns.tolist() == [100_000]
+    told = [(waker.who.process, waker.time_ns) for waker in found.quality.wakers]
+    assert told == [("fsfreeze", 60_000), ("an interrupt", 8_000)]
+    summary = summarise(found)
+    text, document = table.render(summary, 80).plain, loads(json.render(summary))
+    assert "woken by    fsfreeze: 60.0 us a write, unattributed\n" in text
+    assert "no event explains it, but fsfreeze ended most of it" in " ".join(text.split())
+    wakers = document["quality"]["wakers"]
+    assert wakers[0] == {"machine": "local", "process": "fsfreeze", "mean_ns": 60_000}
 
 
 class Stacked(World):

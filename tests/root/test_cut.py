@@ -174,6 +174,27 @@ def test_calls_that_hang_at_both_ends(call: str, chosen: bool, disk: Path) -> No
     assert document["writes"] == {"analysed": 3, "left_out": left_out}, done.stderr
 
 
+@pytest.mark.parametrize("file_system", ["ext4"], indirect=True)
+def test_who_lets_go_on_is_told(file_system: Path, disk: Path) -> None:
+    """No event tells what a frozen file system's writers wait for: who thaws it is named."""
+    with ExitStack() as stack:
+        program = Program(touched(file_system / "file"), stack)
+        program.do("write")
+        with recorded(disk, "--pid", str(program.pid)):
+            program.do("write")
+            with frozen(file_system):
+                program.hang("write")
+                time.sleep(0.2)
+            program.done()
+    done = iostrata("replay", str(disk / "recording"), "--json", "-")
+    document = json.loads(done.stdout)
+    assert document["writes"]["analysed"] == 2
+    first = document["quality"]["wakers"][0]
+    assert first["process"] == "fsfreeze"
+    residual_ns = document["residual"]["mean_ns"]
+    assert first["mean_ns"] >= 0.95 * residual_ns >= 0.95 * 200e6 / 2
+
+
 CHOSEN = ("pid", "comm", "cgroup", "all", "device")
 HANGING = "still running, and began before"
 GROUP = f"iostrata-test-{os.getpid()}"

@@ -16,11 +16,13 @@ from iostrata.analysis.kept import Numbers
 from iostrata.analysis.path import Path
 from iostrata.analysis.sites import (
     Sites,
+    Wakers,
     are_unexplained,
     asleep_of,
     sites_of,
     unexplained,
     unseen_of,
+    wakers_of,
 )
 from iostrata.analysis.who import Names, told_apart
 from iostrata.attribute import Shared, attribute, blocks, share
@@ -39,15 +41,15 @@ class Earned:
     ``writes``: those that any of its pieces is of, each once. ``time_ns``: by place, of each of
     them, of half the bits where those are enough. ``behind``: writes, places,
     who is behind that (numbers of ``names``) and ns. ``missed``: writes. ``served``: of reads, and
-    from where. ``asleep``: what pieces slept for no cause that was observed: ns, by where, and what
-    nobody was seen to end.
+    from where. ``asleep``: what pieces slept for no cause that was observed: ns, by where, by who
+    ended it, and what nobody was seen to end.
     """
 
     writes: Ints
     time_ns: dict[int, Numbers]
     behind: list[Columns]
     names: tuple[Who | Crowd, ...]
-    asleep: tuple[int, Sites, list[tuple[str, int, int]]]
+    asleep: tuple[int, Sites, Wakers, list[tuple[str, int, int]]]
     ties: Counter[str]
     audits: tuple[Audit, ...]
     hidden: Counter[str]
@@ -104,9 +106,10 @@ def earned(
         link = path.graph.links[place - len(path.graph.machines)]
         hidden[link.lower.trace.machine] += int((mine.end_ns - mine.begin_ns).sum())
     missed, read = own[lifted.missed], kept[kept < len(lifted.served)]
+    causes = asleep_ns, sites_of(asleep), wakers_of(asleep), list(unseen_of(asleep))
     return Earned(
-        writes, times, behind, names.every, (asleep_ns, sites_of(asleep), list(unseen_of(asleep))),
-        lifted.ties, lifted.audits, hidden, missed[missed >= 0], (own[read], lifted.served[read]),
+        writes, times, behind, names.every, causes, lifted.ties, lifted.audits, hidden,
+        missed[missed >= 0], (own[read], lifted.served[read]),
     )  # fmt: skip
 
 

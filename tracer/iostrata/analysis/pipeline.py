@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from iostrata.analysis.leftovers import Audits, left_over
 from iostrata.analysis.prepared import Prepared, Top, prepare
 from iostrata.analysis.quality import quality_of
 from iostrata.analysis.queues import long_queues
-from iostrata.analysis.sites import Sites
+from iostrata.analysis.sites import Sites, Wakers
 from iostrata.analysis.so_far import SoFar, Tally, nobody
 from iostrata.analysis.stopped import stopped
 from iostrata.analysis.transfers import faults_of, with_served
@@ -26,9 +27,12 @@ from iostrata.analysis.who import Names, told_in
 from iostrata.columns import Ints
 from iostrata.crew import both, by_threads, each
 from iostrata.large import in_memory
-from iostrata.model import Behind, Breakdown, Layer, Op, Unseen, WaitSite
+from iostrata.model import UNKNOWN, Behind, Breakdown, Layer, Op, Unseen, WaitSite, Waker
 from iostrata.recording import Recording
 from iostrata.stitch import Section
+
+# Of all time: who ended less of what is unattributed is not told.
+LEAST_WAKER: Final = 0.02
 
 
 def analyse(
@@ -80,6 +84,11 @@ def breakdown_of(
             for (machine, site), ns in credit.sites.most_common()
             if ns
         ),
+        wakers=tuple(
+            Waker(who, ns / len(found.writes))
+            for who, ns in credit.wakers.most_common()
+            if who != UNKNOWN and ns >= LEAST_WAKER * all_ns
+        ),
         asleep_share=credit.asleep_ns / max(int(residual.sum()), 1),
         stacks=any(member.trace.facts.stacks for member in found.path.members),
         unseen=tuple(
@@ -112,7 +121,8 @@ class _Credit:
     ``time_ns``: of each place of the path's layers, in each of the writes. ``hidden``: ns
     that writes waited for a machine too, while they waited longer for something else.
     ``missed``: of each write, whether something of it was found on no machine.
-    ``asleep_ns``: what they slept for no cause that was observed; ``sites``: that, by where.
+    ``asleep_ns``: what they slept for no cause that was observed; ``sites``: that, by where;
+    ``wakers``: by who ended it.
     ``unseen``: by machine, of how many sleeps nobody was seen to end them, and their ns.
     ``behind``: writes, their place, who was behind it (of ``names``) and ns. ``served``: of each
     read, from where, -1: it is none.
@@ -123,6 +133,7 @@ class _Credit:
     audits: Audits
     hidden: Counter[str]
     sites: Sites
+    wakers: Wakers
     unseen: dict[str, Ints]
     missed: NDArray[np.bool_]
     behind: Kept
@@ -137,8 +148,9 @@ def _credit(found: Prepared, jobs: int, heard: Callable[[SoFar], None]) -> _Cred
     served = np.full(len(found.writes), -1)
     behind = Kept(np.int32, np.int32, np.int32, np.int64)
     credit = _Credit(
-        {}, Counter(), Audits(), Counter(), Counter(), unseen, missed, behind, Names(), served
-    )
+        {}, Counter(), Audits(), Counter(), Counter(), Counter(), unseen, missed, behind, Names(),
+        served,
+    )  # fmt: skip
     told = told_in(found.path)
     every: list[tuple[Top, Section, Ints]] = []
     for top in found.tops:
@@ -177,9 +189,10 @@ def _add_window(credit: _Credit, one: Earned) -> None:
     number = credit.names.numbers(one.names)
     for writes, places, people, times in one.behind:
         credit.behind.extend((writes, places, number[people], times))
-    asleep_ns, sites, unseen = one.asleep
+    asleep_ns, sites, wakers, unseen = one.asleep
     credit.asleep_ns += asleep_ns
     credit.sites.update(sites)
+    credit.wakers.update(wakers)
     for machine, count, ns in unseen:
         credit.unseen[machine] += np.array([count, ns])
     credit.ties.update(+one.ties)

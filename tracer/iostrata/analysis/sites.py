@@ -3,7 +3,8 @@
 
 Where the recorder was asked for stacks (``--why``), the functions of the kernel that they
 were in: a sleep whose cause no event shows is at least told by what its thread waited in.
-And of how many nobody was seen to end them.
+Whoever was seen to end it is told, too: he had what was waited for, or knew of it. And of how
+many nobody was seen to end them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from iostrata.attribute import Held
 from iostrata.columns import AsOf, Ints, at, distinct, one_of, order_of
 from iostrata.hops import Lifted, View
 from iostrata.layers import STACK
-from iostrata.stitch import Spans
+from iostrata.model import UNKNOWN as NOBODY_KNOWN
+from iostrata.model import Who
+from iostrata.stitch import People, Spans
+from iostrata.trace.layout import WAKE_INTERRUPT, WAKE_THREAD, WAKE_TIMER
 
 # What every sleep goes through before (and every call behind) the functions that tell one.
 SCHEDULER: Final = re.compile(r"(__)?bpf_|__traceiter_|trace_|(__|io_|preempt_)?schedule|bit_wait")
@@ -34,8 +38,12 @@ BLOCKED: Final = [number for number, rank in enumerate(STACK) if rank.row is Non
 SHOWN: Final = 3
 UNKNOWN: Final = "no stack was kept"
 
+AT_INTERRUPTS: Final = {WAKE_INTERRUPT: "an interrupt", WAKE_TIMER: "a timer"}
+
 Sites = Counter[tuple[str, str]]
 """ns by machine and site."""
+Wakers = Counter[Who]
+"""ns by who let go."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +134,29 @@ def sites_of(asleep: Iterable[Asleep]) -> Sites:
             functions = trace.facts.stacks.get(stack, ())
             sites[trace.machine, site_of(functions)] += int(some.took_ns[stacks == stack].sum())
     return sites
+
+
+def wakers_of(asleep: Iterable[Asleep]) -> Wakers:
+    """Who ended them, of those that somebody was seen to end; ``UNKNOWN``: nobody tells."""
+    wakers: Wakers = Counter()
+    for some in asleep:
+        window = some.view.window
+        if "waker_context" not in window.trace.points["sched_resume"].fields:
+            continue
+        told = window.columns("sched_resume", "wake_ns", "waker_tid", "waker_context", "state")
+        seen = (told["wake_ns"] > 0) & (told["state"] > 0)
+        rows = np.flatnonzero(at(seen.astype(np.int64), some.event) > 0)
+        event, took_ns = some.event[rows], some.took_ns[rows]
+        context, people = told["waker_context"][event], People(window.trace)
+        who = people.threads(told["waker_tid"][event], told["wake_ns"][event])
+        who[context != WAKE_THREAD] = -1
+        for context_of, name in AT_INTERRUPTS.items():
+            who[context == context_of] = people.number(name, 0)
+        for number in distinct(who).tolist():
+            one = people.names[number] if number >= 0 else NOBODY_KNOWN
+            assert isinstance(one, Who)
+            wakers[one] += int(took_ns[who == number].sum())
+    return wakers
 
 
 def unseen_of(asleep: Iterable[Asleep]) -> Iterator[tuple[str, int, int]]:

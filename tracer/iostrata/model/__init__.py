@@ -18,6 +18,7 @@ from iostrata.model.breakdown import (
     Selection,
     Unseen,
     WaitSite,
+    Waker,
     Who,
     Writes,
 )
@@ -61,6 +62,6 @@ __all__ = [
     "Lane", "Layer", "LeftOver", "LiveSummary", "NotObserved", "Onset", "Op", "OverTime", "Part",
     "Period", "Quality", "Regression", "Repeated", "Row", "Seen", "SegmentRow", "Selection",
     "Series", "SeriesGroup", "SeriesRow", "Served", "ServedInRuns", "Stack", "Step", "Sum",
-    "Summary", "Table", "Tail", "TailRow", "TailSegment", "Timeline", "Unseen", "WaitSite", "Who",
-    "Writes",
+    "Summary", "Table", "Tail", "TailRow", "TailSegment", "Timeline", "Unseen", "WaitSite", "Waker",
+    "Who", "Writes",
 ]  # fmt: skip

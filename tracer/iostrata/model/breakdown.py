@@ -265,6 +265,14 @@ class Unseen:
 
 
 @dataclass(frozen=True)
+class Waker:
+    """Who ended sleeps of writes for no cause that was observed: unattributed ns a write."""
+
+    who: Who
+    time_ns: float
+
+
+@dataclass(frozen=True)
 class Selection:
     """Some of a recording's writes: ``of`` so many, chosen ``by`` these words."""
 
@@ -296,7 +304,8 @@ class Quality:
     write during which it was awaited, but behind what took longer. ``sites``: where the
     unattributed time was slept, the most of it first; empty without ``--why``; ``stacks``: it was
     recorded with that. ``asleep_share``: which part of that time was seen to be slept. ``unseen``:
-    what of it was slept until a wake-up that no event tells of, by machine.
+    what of it was slept until a wake-up that no event tells of, by machine; ``wakers``: who ended
+    the rest of it, where that is much.
     ``apart``: one line a machine that could not be tied to any other, and why.
     ``virtual``: one line a disk that another machine serves, which was not recorded.
     ``connections``: one line each of an NFS client's that broke, or on which something was sent
@@ -324,6 +333,7 @@ class Quality:
     asleep_share: float = 0.0
     stacks: bool = False
     unseen: tuple[Unseen, ...] = ()
+    wakers: tuple[Waker, ...] = ()
     apart: tuple[str, ...] = ()
     virtual: tuple[str, ...] = ()
     connections: tuple[str, ...] = ()

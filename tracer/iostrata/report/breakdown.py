@@ -238,6 +238,20 @@ class Unseen(Struct, frozen=True):
     mean_ns: Ns
 
 
+class Waker(Struct, frozen=True):
+    """Who ended sleeps for no cause that was observed. ``mean_ns``: a write; all else as a Part's.
+
+    ``process``: also ``an interrupt`` and ``a timer``.
+    """
+
+    machine: str
+    process: str
+    mean_ns: Ns
+    cgroup: str | UnsetType = UNSET
+    container: str | UnsetType = UNSET
+    virtual_machine: str | UnsetType = UNSET
+
+
 class Quality(Struct, frozen=True, kw_only=True):
     """What the numbers rest on.
 
@@ -255,7 +269,8 @@ class Quality(Struct, frozen=True, kw_only=True):
     latencies; ``crossings``, from machine to machine, with ``unfollowed``, the writes of which
     something was not found below; ``hidden``, by machine, ns a write during which it was awaited,
     but something else longer; ``sites``, functions of the kernel in which the unattributed time was
-    slept, ns a write; ``unseen``, what of it was slept until a wake-up that no event tells of.
+    slept, ns a write; ``unseen``, what of it was slept until a wake-up that no event tells of;
+    ``wakers``, who ended the rest of it, where that is much.
     """
 
     lost: dict[str, Count]
@@ -277,6 +292,7 @@ class Quality(Struct, frozen=True, kw_only=True):
     hidden: dict[str, Ns] | UnsetType = UNSET
     sites: list[WaitSite] | UnsetType = UNSET
     unseen: list[Unseen] | UnsetType = UNSET
+    wakers: list[Waker] | UnsetType = UNSET
     cost: Cost | None
 
 

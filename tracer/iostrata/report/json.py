@@ -41,6 +41,7 @@ from iostrata.report.breakdown import (
     Typical,
     Unseen,
     WaitSite,
+    Waker,
     Writes,
 )
 from iostrata.report.document import counts, picoseconds, rounded_ns, rounded_share, text
@@ -152,15 +153,21 @@ def _table(table: model.Table) -> Table:
 def _behind(parts: Sequence[model.Part]) -> list[Part] | UnsetType:
     return [
         Part(
-            process=part.who.process,
             mean_ns=rounded_ns(part.mean_ns),
             share=rounded_share(part.share),
-            cgroup=part.who.cgroup or UNSET,
-            container=container_of(part.who.cgroup) or UNSET,
-            virtual_machine=part.who.vm or UNSET,
+            **_who(part.who),
         )
         for part in parts
     ] or UNSET
+
+
+def _who(who: model.Who) -> dict[str, Any]:
+    return {
+        "process": who.process,
+        "cgroup": who.cgroup or UNSET,
+        "container": container_of(who.cgroup) or UNSET,
+        "virtual_machine": who.vm or UNSET,
+    }
 
 
 def _tail(tail: model.Tail) -> Tail:
@@ -227,6 +234,11 @@ def _quality(quality: model.Quality) -> Quality:
         hidden={name: rounded_ns(ns) for name, ns in quality.hidden.items()} or UNSET,
         sites=[WaitSite(s.machine, s.site, rounded_ns(s.time_ns)) for s in quality.sites] or UNSET,
         unseen=[Unseen(u.machine, u.count, rounded_ns(u.time_ns)) for u in quality.unseen] or UNSET,
+        wakers=[
+            Waker(machine=w.who.machine, mean_ns=rounded_ns(w.time_ns), **_who(w.who))
+            for w in quality.wakers
+        ]
+        or UNSET,
         cost=_cost(quality.cost) if quality.cost else None,
     )
 

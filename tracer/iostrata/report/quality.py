@@ -21,6 +21,7 @@ from iostrata.model import (
     Unseen,
     WaitSite,
 )
+from iostrata.report import who
 
 LABEL_WIDTH: Final = 12
 SITES: Final = 5
@@ -78,6 +79,10 @@ def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
             yield "bypassed", [_bypassed(crossing, disk)], "yellow"
     for machine, hidden_ns in quality.hidden.items():
         yield "hidden", [f"{machine}: {units.duration(hidden_ns)} a {word}, behind others"], ""
+    for waker in quality.wakers:
+        where = f"{waker.who.machine}: " if quality.crossings else ""
+        took = units.duration(waker.time_ns)
+        yield "woken by", [f"{where}{who.named(waker.who)}: {took} a {word}, unattributed"], ""
     for unseen in quality.unseen:
         yield "not seen", [_unseen(unseen, quality, word)], "yellow"
     if ungrouped := _ungrouped(summary):

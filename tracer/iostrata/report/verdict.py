@@ -37,19 +37,29 @@ def sentences(summary: Summary) -> list[str]:
     first = _unexplained(table, summary.quality) if mostly else _mean(table, summary)
     found = [first, *_tail(table), *_over_time(summary)]
     if not mostly and table.residual.share >= UNEXPLAINED:
-        found.append(f"{_percent(table.residual.share)} is unattributed: no event explains it.")
+        found.append(f"{_no_event(table, summary.quality)}.")
     return [*found, *_doubts(summary)]
 
 
 def _unexplained(table: Table, quality: Quality) -> str:
     """Where most of the time is in no row: that first, what tells more, and where the rest is."""
-    text = f"{_percent(table.residual.share)} is unattributed: no event explains it"
+    text = _no_event(table, quality)
     if quality.sites:
         text += " (what it slept in is below the table)"
     elif not quality.stacks and quality.asleep_share >= HALF:
         text += " (--why tells what it slept in)"
     some = [(cause.share, cause) for cause in table.causes if cause.share > LITTLE]
     return f"{text}; {_listed(some)}." if some else f"{text}."
+
+
+def _no_event(table: Table, quality: Quality) -> str:
+    text = f"{_percent(table.residual.share)} is unattributed: no event explains it"
+    if quality.selection or not quality.wakers:
+        return text
+    first = quality.wakers[0]
+    if first.time_ns < HALF * table.residual.mean_ns:
+        return text
+    return f"{text}, but {who.named(first.who)} ended most of it"
 
 
 def _doubts(summary: Summary) -> Iterator[str]:

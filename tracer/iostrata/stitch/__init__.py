@@ -43,7 +43,7 @@ from iostrata.stitch.osd import (
 )
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.pages import FURTHER, OF_FILE, SERVED
-from iostrata.stitch.people import told
+from iostrata.stitch.people import People, told
 from iostrata.stitch.reaching import reach_of
 from iostrata.stitch.reads import (
     OPEN_OF_DEVICE,
@@ -87,17 +87,18 @@ from iostrata.stitch.window import (
 __all__ = [
     "BEGUN", "DAEMON", "ENGINES", "EVERY_DEVICE", "FILE_UNKNOWN", "FOLLOWED", "FUA", "FURTHER",
     "FUSE_REQUEST", "HANGING", "KINDS", "LIBRBD_REQUEST", "METHOD", "METHODS", "MOST_SLEEPS",
-    "NINEP_REQUEST", "NO_COMMITS", "NO_PIECES", "NO_ROOM", "NO_SPANS", "OF_FILE", "OPEN_OF_DEVICE",
-    "OPERATING", "OP_READ", "OP_WRITE", "OSD_OP", "OSD_OPREPLY", "OSD_REPOP", "OSD_REPOPREPLY",
-    "OSD_REQUEST", "OVER", "O_DSYNC", "PLAIN", "RUNNING", "SERVED", "UNASKED", "UNCOLLECTED",
-    "UNFINISHED", "Accounted", "Activities", "Asked", "Audit", "Behind", "Calls", "Columns",
-    "Commits", "Downs", "Edges", "Idle", "ImageRequests", "Images", "Kinds", "Operations", "Owners",
-    "Parts", "Pieces", "Reads", "Requests", "Section", "Service", "Sleeps", "SpanList", "Spans",
-    "Stitched", "Submissions", "Transferred", "Transfers", "Units", "Ways", "Window", "are_direct",
-    "behind_cpus", "bios_of", "calls_of", "commits_of", "direct_of", "downs_of", "elsewhere",
-    "exchange_key", "exchanged_of", "follow", "fuse_calls_of", "image_devices", "image_name",
-    "images_of", "last_hit", "longest_read", "may_be_disk", "may_return_in_loss", "members_of",
-    "messages_of", "method_of_write", "ninep_calls_of", "pieces_of", "processes_of", "reach_of",
+    "NINEP_REQUEST", "NO_COMMITS", "NO_PIECES", "NO_ROOM", "NO_SPANS", "OF_FILE",
+    "OPEN_OF_DEVICE", "OPERATING", "OP_READ", "OP_WRITE", "OSD_OP", "OSD_OPREPLY", "OSD_REPOP",
+    "OSD_REPOPREPLY", "OSD_REQUEST", "OVER", "O_DSYNC", "PLAIN", "RUNNING", "SERVED", "UNASKED",
+    "UNCOLLECTED", "UNFINISHED", "Accounted", "Activities", "Asked", "Audit", "Behind", "Calls",
+    "Columns", "Commits", "Downs", "Edges", "Idle", "ImageRequests", "Images", "Kinds",
+    "Operations", "Owners", "Parts", "People", "Pieces", "Reads", "Requests", "Section",
+    "Service", "Sleeps", "SpanList", "Spans", "Stitched", "Submissions", "Transferred",
+    "Transfers", "Units", "Ways", "Window", "are_direct", "behind_cpus", "bios_of", "calls_of",
+    "commits_of", "direct_of", "downs_of", "elsewhere", "exchange_key", "exchanged_of",
+    "follow", "fuse_calls_of", "image_devices", "image_name", "images_of", "last_hit",
+    "longest_read", "may_be_disk", "may_return_in_loss", "members_of", "messages_of",
+    "method_of_write", "ninep_calls_of", "pieces_of", "processes_of", "reach_of",
     "read_outside", "reads_of", "requests_of", "rpc_calls_of", "sent_of", "short_of_cpu",
     "sleeps_of", "stacking", "stitch", "submissions_of", "suboperations_of", "told", "units_of",
     "whole", "window_of", "windows",
