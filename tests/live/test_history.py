@@ -124,8 +124,8 @@ def test_a_second_of_which_little_was_looked_at_counts_for_all_that_it_had(
     order = np.argsort(breakdown.writes.latency_ns)
     short, long = select(breakdown, order[:100]), select(breakdown, order[-50:])
     history = History(2)
-    for number, (part, skipped) in enumerate(((short, 9_000), (long, 0))):
-        history.add(Interval(number, number + 1, 0, skipped, 1_000, None, part, {}))
+    for number, (part, skipped, each) in enumerate(((short, 9_000, 10.0), (long, 0, 1.0))):
+        history.add(Interval(number, number + 1, 0, skipped, 1_000, None, part, {}, each=each))
     summary = history.summary({})
     shorter, longer = (float(one.writes.latency_ns.mean()) for one in (short, long))
     assert summary.table
@@ -134,7 +134,7 @@ def test_a_second_of_which_little_was_looked_at_counts_for_all_that_it_had(
     figures = [row.figures.mean_ns for row in summary.table.rows]
     total = sum(figures) + summary.table.residual.mean_ns
     assert total == pytest.approx(summary.table.total.mean_ns)
-    history.add(Interval(2, 3, 0, 10**9, 1_000, None, short, {}))
+    history.add(Interval(2, 3, 0, 10**9, 1_000, None, short, {}, each=1e6))
     table = history.summary({}).table
     assert table
     assert table.total.mean_ns == pytest.approx(shorter, rel=0.02)

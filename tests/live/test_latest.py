@@ -11,10 +11,11 @@ import pytest
 
 from iostrata.analysis import analyse
 from iostrata.attribute.selection import joined
-from iostrata.live import Interval, Latest, latest
+from iostrata.live import History, Interval, Latest, latest
 from iostrata.live.latest import LEAST_EVENTS, LOOK_NS, MOST_EVENTS, affordable
 from iostrata.recording import RecordedMachine, open_recording
 from iostrata.trace import follow
+from tests.synthetic import World, Writer, write
 from tests.trace.growing import Growing
 
 RECORDING = Path(__file__).parents[1] / "recordings" / "four_methods"
@@ -81,3 +82,34 @@ def test_what_a_look_took_bounds_the_next() -> None:
     assert affordable(20_000, 2 * LOOK_NS) == 10_000
     assert affordable(20_000, 1) == 25_000
     assert affordable(20_000, 1 << 62) == LEAST_EVENTS
+
+
+def test_a_load_that_is_as_regular_as_the_looks_counts_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each second the first half has many short writes, and the second one few long ones."""
+    monkeypatch.setattr(latest, "MOST_EVENTS", 1200)
+    monkeypatch.setattr(latest, "LEAST_EVENTS", 1200)
+    world, truth = World(), []
+    world.builder.packet_events = 50
+    writer = Writer(world, 100, 0, 1_000_000)
+    for second in range(1, 31):
+        for count, took_ns, gap_ns in ((4_000, 10_000, 115_000), (100, 4_000_000, 990_000)):
+            for _ in range(count):
+                writer.enter()
+                writer.cpu(took_ns)
+                writer.leave("fsync")
+                writer.now += gap_ns
+                truth.append(took_ns)
+        writer.now = 1_000_000 + second * 1_000_000_000
+    growing = Growing(write(world, tmp_path / "source"), tmp_path / "local")
+    source, history = Latest(tmp_path, MACHINE), History(30)
+    for second in range(1, 31):
+        growing.until(1_200_000 + second * 1_000_000_000)
+        if interval := source.interval():
+            history.add(interval)
+    source.close()
+    summary = history.summary({})
+    assert summary.table
+    assert summary.sampled < 0.3
+    assert summary.table.total.mean_ns == pytest.approx(np.mean(truth), rel=0.1)

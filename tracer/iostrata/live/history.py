@@ -45,18 +45,16 @@ class History:
         recent = list(self._intervals)[-self._tabled :]
         found = zip(parts[-self._tabled :], recent, strict=True)
         some = [(part, interval) for part, interval in found if part is not None]
-        looked_ns = sum(interval.end_ns - interval.begin_ns for interval in recent)
-        skipped_ns = sum(interval.skipped_ns for interval in recent)
         looked = sum(interval.events for interval in recent)
         skipped = sum(interval.skipped_events for interval in recent)
         whole = _weighed(some) if some else None
         return LiveSummary(
             table=tabulate(whole, "all", np.arange(len(whole.writes))) if whole else None,
-            seconds=(looked_ns + skipped_ns) / 1e9,
+            seconds=sum(interval.took_ns for interval in recent) / 1e9,
             sampled=looked / (looked + skipped) if skipped else 1.0,
             seen_ns=min((one.seen_ns for one in recent if one.seen_ns is not None), default=None),
             writes_per_s=tuple(
-                len(part.writes) / (interval.end_ns - interval.begin_ns) * 1e9 if part else 0.0
+                interval.happened(len(part.writes)) / interval.took_ns * 1e9 if part else 0.0
                 for interval, part in zip(self._intervals, parts, strict=True)
             ),
             strips=_strips(parts),
@@ -70,11 +68,10 @@ def _weighed(some: Sequence[tuple[Breakdown, Interval]]) -> Breakdown:
     """Each interval's writes as often as it had such ones, looked at or not: of a busy one, where
     they are many and mostly short, the smallest part is looked at."""
     whole = joined([part for part, _ in some])
-    if not any(interval.skipped_events for _, interval in some):
+    if all(interval.each == 1 for _, interval in some):
         return whole
     counts = np.array([len(part.writes) for part, _ in some])
-    looked = np.array([interval.events for _, interval in some])
-    had = counts * (1 + np.array([one.skipped_events for _, one in some]) / np.maximum(looked, 1))
+    had = counts * np.array([interval.each for _, interval in some])
     wanted = np.ceil(had * min(1.0, MOST_ROWS / had.sum())).astype(np.int64)
     firsts = np.cumsum(counts) - counts
     parts = zip(firsts.tolist(), counts.tolist(), wanted.tolist(), strict=True)

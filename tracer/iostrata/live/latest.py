@@ -2,10 +2,10 @@
 """Live: a recording that is being made in, what happened since the last look out.
 
 The same ``analyse`` as for any recording, of its last seconds. What it costs is
-bounded: where a second holds more events than ``MOST_EVENTS``, only its end is
-analysed, and the interval says how much was skipped. It is of writes that ended in the latter half
-of what is analysed: those of the whole would be the shorter ones, as many of the others began
-before.
+bounded: where a second holds more events than half of ``MOST_EVENTS``, only so many are
+analysed, now of its begin, now of its end (a load may be as regular as the looks are), and the
+interval says how much was skipped. As many are before them: without those, the writes would be the
+shorter ones, as many of the others began before.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ from iostrata.errors import NothingToAnalyse
 from iostrata.live.interval import Interval
 from iostrata.model import Breakdown
 from iostrata.recording import RecordedMachine, Recording
-from iostrata.trace import Follower, Trace
+from iostrata.trace import Follower, Snapshot, Trace
 from iostrata.trace.layout import UNSEEN_HANGING
 
 SPAN_NS: Final = 3_000_000_000
 """Writes of up to two seconds are seen whole, if there are not too many events."""
 MOST_EVENTS: Final = 30_000
 LEAST_EVENTS: Final = 5_000
+EVENLY: Final = (5**0.5 - 1) / 2
+"""Its multiples' fractions are spread over all places, however few there are."""
 LOOK_NS: Final = 70_000_000
 """Of CPU time, what a look may take: where many wait for one another, an event takes much more."""
 
@@ -50,7 +52,7 @@ class Latest:
     def __init__(self, path: Path, machine: RecordedMachine) -> None:
         self._path, self._machine = path, machine
         self._follower = Follower(path / machine.directory, machine.name)
-        self._until_ns = 0
+        self._looks = 1
         self._events = MOST_EVENTS
 
     def close(self) -> None:
@@ -58,38 +60,35 @@ class Latest:
 
     def interval(self) -> Interval | None:
         """None: nothing new. Errors: RecordingError, OSError."""
-        snapshot = self._follower.snapshot(SPAN_NS, self._events)
-        if snapshot is None or snapshot.end_ns <= self._until_ns:
+        snapshot = self._follower.snapshot(SPAN_NS, self._events, self._looks * EVENLY % 1)
+        if snapshot is None:
             return None
-        latter_ns = snapshot.begin_ns + (snapshot.end_ns - snapshot.begin_ns) // 2
-        since_ns = self._until_ns or max(latter_ns, snapshot.trace.begin_ns)
-        begin_ns = max(since_ns, latter_ns)
-        self._until_ns = snapshot.end_ns
+        self._looks += 1
         before_ns = time.process_time_ns()
-        breakdown = self._analysed(snapshot.trace, snapshot.begin_ns, begin_ns, snapshot.end_ns)
+        breakdown = self._analysed(snapshot)
         self._events = affordable(self._events, time.process_time_ns() - before_ns)
         return Interval(
-            begin_ns=begin_ns,
+            begin_ns=snapshot.since_ns,
             end_ns=snapshot.end_ns,
-            skipped_ns=begin_ns - since_ns,
-            skipped_events=self._follower.happened(since_ns, begin_ns),
-            events=self._follower.happened(begin_ns, snapshot.end_ns),
-            seen_ns=begin_ns - snapshot.begin_ns,
+            skipped_ns=snapshot.skipped_ns,
+            skipped_events=snapshot.skipped_events,
+            events=snapshot.events,
+            each=snapshot.each,
+            seen_ns=snapshot.since_ns - snapshot.begin_ns,
             breakdown=breakdown,
             lost=snapshot.trace.lost_by_point,
             hanging=_hanging(snapshot.trace),
         )
 
-    def _analysed(
-        self, trace: Trace, whole_ns: int, begin_ns: int, end_ns: int
-    ) -> Breakdown | None:
+    def _analysed(self, snapshot: Snapshot) -> Breakdown | None:
         """The writes of the interval; those that began before the trace is whole are not known."""
         try:
-            found = analyse(Moving(self._path, (self._machine,), latest=(trace,)))
+            found = analyse(Moving(self._path, (self._machine,), latest=(snapshot.trace,)))
         except NothingToAnalyse:
             return None
         ended, began = found.writes.end_ns, found.writes.begin_ns
-        mine = np.flatnonzero((ended > begin_ns) & (ended <= end_ns) & (began >= whole_ns))
+        within = (ended > snapshot.since_ns) & (ended <= snapshot.end_ns)
+        mine = np.flatnonzero(within & (began >= snapshot.begin_ns))
         return select(found, mine) if len(mine) else None
 
 

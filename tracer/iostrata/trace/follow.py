@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -82,15 +83,19 @@ class Tail:
             del self.packets[:count]
             self._give_back()
 
-    def until(self, until_ns: int) -> Stream:
-        """The packets that begin by then, as a stream."""
-        last = len(self.packets)
+    def between(self, since_ns: int, until_ns: int) -> Stream:
+        """The packets that end since then and begin by then, as a stream."""
+        first, last = 0, len(self.packets)
         while last and self.packets[last - 1].begin_ns > until_ns:
             last -= 1
-        cpu, begin = stream_cpu(self.path.name), self._begin()
-        data = os.pread(self.fd, self.packets[last - 1].end - begin if last else 0, begin)
+        while first < last and self.packets[first].end_ns < since_ns:
+            first += 1
+        before = self.packets[first - 1] if first else self.before
+        cpu, begin = stream_cpu(self.path.name), before.end if before else 0
+        size_bytes = self.packets[last - 1].end - begin if last > first else 0
+        data = os.pread(self.fd, size_bytes, begin)
         stream = Stream(self.path.name, UNKNOWN_CPU if cpu is None else cpu, data)
-        Walk(stream, data, self.uuid, self.before, self.expected).run()
+        Walk(stream, data, self.uuid, before, self.expected).run()
         return stream
 
     def events(self, packet: Packet) -> bytes:
@@ -134,13 +139,60 @@ class Tail:
             )
 
 
+class Course:
+    """How many events some packets have at what time: about, as if each packet's were even."""
+
+    def __init__(self, packets: Sequence[Packet]) -> None:
+        columns = [(packet.begin_ns - 1, packet.end_ns, packet.count) for packet in packets]
+        self._begin, self._end, self._count = np.array(columns, np.int64).reshape(-1, 3).T
+
+    @property
+    def first_ns(self) -> int:
+        return int(self._begin.min())
+
+    def happened(self, since_ns: int, until_ns: int) -> int:
+        """After one time until another."""
+        within_ns = np.minimum(self._end, until_ns) - np.maximum(self._begin, since_ns)
+        took_ns = self._end - self._begin
+        return round(float((self._count * np.maximum(within_ns, 0) / took_ns).sum()))
+
+    def by(self, since_ns: int, until_ns: int, count: int) -> int:
+        """By when there were so many after ``since_ns``, which is no later than ``until_ns``."""
+        low_ns, high_ns = since_ns, until_ns
+        while low_ns < high_ns:
+            middle_ns = (low_ns + high_ns) // 2
+            if self.happened(since_ns, middle_ns) < count:
+                low_ns = middle_ns + 1
+            else:
+                high_ns = middle_ns
+        return low_ns
+
+    def begin(self, until_ns: int, span_ns: int, most_events: int) -> int:
+        """Since when it is so long until then, or no packet more than it takes for so many events."""
+        begun = np.flatnonzero(self._begin < until_ns)
+        begun = begun[np.argsort(-self._end[begun], kind="stable")]
+        more = np.flatnonzero(np.cumsum(self._count[begun]) > most_events)
+        begin_ns = int(self._begin[begun[more[0]]]) + 1 if len(more) else 0
+        return max(until_ns - span_ns, begin_ns)
+
+
 @dataclass(frozen=True)
 class Snapshot:
-    """``trace``: what happened from ``begin_ns`` until ``end_ns`` is whole in it."""
+    """``trace``: what happened from ``begin_ns`` until ``end_ns`` is whole in it.
+
+    What ended after ``since_ns`` is asked for; ``events``: so many of that time, beside
+    ``skipped_events`` in ``skipped_ns`` since the last snapshot. ``each``: for how many writes one
+    of that time stands, that all of these places together have them as often as they were.
+    """
 
     trace: Trace
     begin_ns: int
+    since_ns: int
     end_ns: int
+    events: int
+    skipped_events: int
+    skipped_ns: int
+    each: float
 
 
 class Follower:
@@ -156,7 +208,7 @@ class Follower:
         self._tails: dict[str, Tail] = {}
         self._remembered = bytearray()
         self._most_bytes = FEW_REMEMBERED * EVENT_BYTES
-        self._packets: list[Packet] = []
+        self._settled_ns = 0
         numbers = [self._metadata.points.get(name, 0) for name in REMEMBERED]
         self._numbers = [number for number in numbers if number]
         self._is_remembered = np.zeros(1 << 16, np.bool_)
@@ -167,23 +219,38 @@ class Follower:
             tail.close()
         self._tails.clear()
 
-    def snapshot(self, span_ns: int, most_events: int) -> Snapshot | None:
-        """The last ``span_ns``, or less where that held more events than ``most_events``.
+    def snapshot(self, span_ns: int, most_events: int, place: float = 1.0) -> Snapshot | None:
+        """What happened since the last one, and as much before it: ``span_ns`` in all, or less
+        where that held more events than ``most_events``.
 
-        None: there is nothing yet.
+        ``place``: where among those since the last one, if they are more than half as many, are
+        those that are asked for: from 0 to 1, so that all places together have each event in them
+        as often. None: there is nothing yet, or nothing new.
         """
         self._grow()
         tails = list(self._tails.values())
         ends = [tail.packets[-1].end_ns for tail in tails if tail.packets]
-        if not ends:
+        if not ends or max(ends) - SETTLED_NS <= self._settled_ns:
             return None
-        end_ns = max(ends) - SETTLED_NS
-        self._packets = [packet for tail in tails for packet in tail.packets]
-        begin_ns = max(end_ns - span_ns, _affordable(self._packets, end_ns, most_events))
+        settled_ns, half = max(ends) - SETTLED_NS, most_events // 2
+        course = Course([packet for tail in tails for packet in tail.packets])
+        first_ns = max(settled_ns - span_ns // 2, course.first_ns)
+        last_ns = self._settled_ns or min(first_ns, settled_ns)
+        had, each, since_ns, end_ns = course.happened(last_ns, settled_ns), 1.0, last_ns, settled_ns
+        if had > half:
+            each = (had + half) / half
+            behind = round(place * (had + half))
+            since_ns = course.by(last_ns, settled_ns, behind - half)
+            end_ns = course.by(last_ns, settled_ns, behind)
+        begin_ns = course.begin(end_ns, span_ns, most_events)
         for tail in tails:
-            tail.forget(begin_ns)
-        streams = [tail.until(end_ns) for tail in tails]
+            # The next part may begin just behind this time.
+            tail.forget(min(begin_ns, course.begin(settled_ns, span_ns, most_events)))
+        streams = [tail.between(begin_ns, end_ns) for tail in tails]
         begin_ns = max(begin_ns, _since(streams, end_ns, most_events))
+        since_ns = max(since_ns, begin_ns)
+        self._settled_ns = settled_ns
+        events = course.happened(since_ns, end_ns)
         for stream in streams:
             _cut(stream, begin_ns, end_ns)
         damage = [line for stream in streams for line in stream.damage]
@@ -194,16 +261,10 @@ class Follower:
         trace = assemble(
             self._directory, self._machine, self._metadata, streams, damage, whole=False
         )
-        return Snapshot(trace, begin_ns, end_ns)
-
-    def happened(self, begin_ns: int, end_ns: int) -> int:
-        """About how many events there were after ``begin_ns`` until ``end_ns``, which is not before
-        the last snapshot but one."""
-        found = 0.0
-        for packet in self._packets:
-            within_ns = min(packet.end_ns, end_ns) - max(packet.begin_ns - 1, begin_ns)
-            found += packet.count * max(0, within_ns) / (packet.end_ns - packet.begin_ns + 1)
-        return round(found)
+        return Snapshot(
+            trace, begin_ns, since_ns, end_ns, events, max(had - events, 0),
+            settled_ns - last_ns - (end_ns - since_ns), each,
+        )  # fmt: skip
 
     def _grow(self) -> None:
         for path in read_once(sorted(self._directory.iterdir(), key=stream_order))[0]:
@@ -259,17 +320,6 @@ class Follower:
             slots = np.flatnonzero(numbers == number)
             stream.slots[number], stream.times[number] = slots.astype(np.uint32), times[slots]
         return stream
-
-
-def _affordable(packets: list[Packet], until_ns: int, most_events: int) -> int:
-    """By when the packets begin that hold at least so many events until then; 0: they are fewer."""
-    begun = [packet for packet in packets if packet.begin_ns <= until_ns]
-    total = 0
-    for packet in sorted(begun, key=lambda one: one.end_ns, reverse=True):
-        total += packet.count
-        if total > most_events:
-            return packet.begin_ns
-    return 0
 
 
 def _since(streams: list[Stream], until_ns: int, most_events: int) -> int:
