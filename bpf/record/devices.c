@@ -439,10 +439,9 @@ static void watch_mounted(struct iostrata *skeleton, const struct blocks *blocks
 	if (dev == device || !allowed(skeleton, dev))
 		return;
 	must_watch(skeleton, dev, WATCH_FS);
-	watch_disks(skeleton, blocks, device);
-	count = blocks_btrfs_devices(blocks, device, list, MAX_BELOW);
+	count = list_below(blocks, dev, list, MAX_BELOW);
 	for (unsigned int i = 0; i < count; i++)
-		must_watch(skeleton, blocks_disk_of(blocks, list[i].dev), WATCH_DISK);
+		must_watch(skeleton, list[i].dev, list[i].bits);
 }
 
 static void allow(struct iostrata *skeleton, const struct blocks *blocks)

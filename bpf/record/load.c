@@ -101,8 +101,7 @@ int session_load(struct session *session)
 		return error;
 	limits_raise();
 	session->uevents_fd = uevents_open();
-	if (session->options.device_count)
-		session->mounts_fd = mounts_open();
+	session->mounts_fd = mounts_open();
 	error = blocks_collect(&session->blocks);
 	if (error) {
 		fail("/sys/class/block cannot be read: %s; is sysfs mounted?", strerror(-error));

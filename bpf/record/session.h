@@ -26,7 +26,7 @@ struct session {
 	struct filter filter;
 	struct blocks blocks; /* all that there were until now */
 	int uevents_fd;       /* -1: none */
-	int mounts_fd;        /* where it matters at once what is mounted; -1: it does not */
+	int mounts_fd;        /* -1: none */
 	bool disks_changed;
 	uint64_t disks_at_ns; /* not looked at again before then */
 	struct probes probes;

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from tests.root.test_aio import compiled
 from tests.root.test_record import writer
 
 WRITES: Final = 20
+FOUND_S: Final = 1.0
 BYTES: Final = 320 << 20
 REALTIME: Final = ["-d", "rtinherit=1", "-m", "reflink=0,rmapbt=0", "-r"]
 
@@ -30,6 +32,7 @@ class Disks:
     data: str
     other: str
     mounted: Path
+    mount: list[str]
 
 
 @pytest.fixture
@@ -59,7 +62,7 @@ def disks(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disks]:
         if told.returncode:
             pytest.skip(f"this kernel does not mount it: {told.stderr.strip()}")
         teardown.callback(subprocess.run, ["umount", str(mounted)], check=True)
-        yield Disks(data, other, mounted)
+        yield Disks(data, other, mounted, mount)
 
 
 @pytest.mark.parametrize(
@@ -80,19 +83,34 @@ def test_it_is_recorded_whichever_of_its_disks_is_named(
     words = [str(recorder), "-o", str(out), "--device", getattr(disks, named), "--"]
     subprocess.run([*words, *writer("fsync", WRITES)], cwd=disks.mounted, check=True)
     found = analyse(open_recording(out))
-    (time,) = (t for layer, t in zip(found.layers, found.time_ns, strict=True) if layer.name == row)
+    (took,) = (t for layer, t in zip(found.layers, found.time_ns, strict=True) if layer.name == row)
     assert len(found.writes) == WRITES
-    assert (time > 0).sum() > WRITES * 0.9
+    assert (took > 0).sum() > WRITES * 0.9
 
 
-@pytest.mark.parametrize("disks", ["ext4 journal", "xfs log", "btrfs"], indirect=True)
+@pytest.mark.parametrize(
+    ("disks", "meanwhile"),
+    [("ext4 journal", False), ("xfs log", False), ("btrfs", False), ("xfs log", True)],
+    indirect=["disks"],
+)
 def test_it_is_recorded_where_only_the_kernel_writes_to_it(
-    disks: Disks, recorder: Path, tmp_path: Path
+    disks: Disks, meanwhile: bool, recorder: Path, tmp_path: Path
 ) -> None:
-    """Nobody who is recorded ever does, as a worker does all that they ask for."""
-    out, file = tmp_path / "recording", disks.mounted / "file"
-    command = [str(compiled("by_worker", tmp_path)), str(file), str(WRITES)]
-    subprocess.run([str(recorder), "-o", str(out), "--", *command], check=True)
+    """Nobody who is recorded ever does, as a worker does all that they ask for; mounted before, or
+    while it is recorded."""
+    out, file, go = tmp_path / "recording", disks.mounted / "file", tmp_path / "go"
+    os.mkfifo(go)
+    command = f"read _ < {go}; exec {compiled('by_worker', tmp_path)} {file} {WRITES}"
+    if meanwhile:
+        subprocess.run(["umount", str(disks.mounted)], check=True)
+    with subprocess.Popen([str(recorder), "-o", str(out), "--", "sh", "-c", command]) as running:
+        # Who reads is there when it is recorded.
+        with go.open("w") as begun:
+            if meanwhile:
+                subprocess.run(disks.mount, check=True)
+                time.sleep(FOUND_S)
+            begun.write("\n")
+        assert running.wait() == 0
     recording = open_recording(out)
     (trace,) = recording.traces()
     written = trace.points["block_bio_queue"].integers("dev")["dev"]

@@ -168,7 +168,7 @@ class Course:
         return low_ns
 
     def begin(self, until_ns: int, span_ns: int, most_events: int) -> int:
-        """Since when it is so long until then, or no packet more than it takes for so many events."""
+        """Since when it is so long until then, or no more packets than so many events take."""
         begun = np.flatnonzero(self._begin < until_ns)
         begun = begun[np.argsort(-self._end[begun], kind="stable")]
         more = np.flatnonzero(np.cumsum(self._count[begun]) > most_events)
