@@ -19,7 +19,7 @@ from tests.stitch.test_below import (
 )
 from tests.stitch.test_truth import accounts
 from tests.stitch.test_wakers import IDLE, resume
-from tests.synthetic import WRITE, World, Writer, device
+from tests.synthetic import FUA, WRITE, World, Writer, device
 
 META, SNAPSHOT, OTHER, COPIER, RAID = device(8, 16), device(252, 9), 101, 68, 69
 PLACE = 4096
@@ -378,6 +378,31 @@ def test_what_a_snapshot_keeps_of_what_is_overwritten(*, known: bool) -> None:
     for number in range(2):
         times = tuple(found[100 + number][0].get(row, 0) for row in rows)
         assert times == ((10_100, 30_200, 3_500) if known else (0, 10_000, 34_100))
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_what_a_snapshot_notes_while_its_origin_is_written(*, asks: bool) -> None:
+    """Until that is over nothing is copied (10000 and 10000), also for who came meanwhile. What
+    else was under way by then is not waited for."""
+    world = World()
+    world.builder.block(THIN, "dm-1", lower_keys=(SDA,), store_keys=(META,))
+    world.builder.block(SDA, "sda").block(META, "sdb")
+    origin, data, store = (Block(world, dev) for dev in (THIN, SDA, META))
+    of_kernel(world)
+    store.queue(500, COPIER, 0xC0, sector=64, kernel=1, flags=FLUSH | FUA if asks else WRITE)
+    store.request(1_500, 22_000, 0xD0, 0xC0, sector=64)
+    origin.queue(2_000, 100, 0xB0)
+    data.queue(23_000, COPIER, 0xE0, flags=0, kernel=1)
+    data.request(23_000, 33_000, 0xF0, 0xE0)
+    store.queue(34_000, COPIER, 0xC1, flags=WRITE, kernel=1, sector=72)
+    store.request(34_000, 44_000, 0xD1, 0xC1, sector=72)
+    data.queue(45_000, COPIER, 0xB1, kernel=1)
+    data.request(45_000, 65_000, 0xD2, 0xB1)
+    origin.complete(65_000, 0xB0)
+    one_write(world, THIN, 65_000)
+    account = accounts(told(world))[100][0]
+    times = [account.get(row, 0) for row in ("device.read", "device.data", "block.stacked")]
+    assert times == [10_000, 30_000 + 20_000 * asks, 3_000 + 20_000 * (not asks)]
 
 
 def test_what_an_array_of_device_mappers_reads_for_its_stripes() -> None:

@@ -44,6 +44,7 @@ from iostrata.stitch.opcodes import RWF_OF_SILENT
 from iostrata.stitch.pools import of_nobody
 from iostrata.stitch.requests import Requests, requests_of
 from iostrata.stitch.serving import loop_work_of
+from iostrata.stitch.upkeep import is_of_snapshot
 from iostrata.stitch.wakeup import Sleeps, at_rest, sleeps_of
 from iostrata.stitch.window import NO_COMMITS, NO_PIECES, Columns, Window, whole
 from iostrata.trace import Trace
@@ -92,6 +93,7 @@ def _reach(window: Window) -> Union:
         stacked = [block.device_key for block in blocks if block.lower_keys or block.backing]
         parts += _of_stacked(window, lost, stacked) if stacked else ()
         parts += _of_turns(window, lost)
+        parts += _of_snapshots(window, lost)
         if trace.points["sched_woken"].known or len(trace.points["kvm_exit"]):
             parts += _of_unnamed(window, lost, stacked)
         parts += [_of_asynchronous(window, lost), _of_calls(window, lost)]
@@ -150,6 +152,28 @@ def _of_turns(window: Window, lost: Union) -> Iterator[Reach]:
             busy = Union(begin, end)
             some = meets(busy.begins, busy.ends, lost.begins, lost.ends + 1)
             yield busy.begins[some], busy.ends[some]
+
+
+def _of_snapshots(window: Window, lost: Union) -> Iterator[Reach]:
+    """On to the end of what may have begun below a snapshot before a loss was over: whoever comes
+    before that waits until it is noted what was copied before."""
+    facts = window.trace.facts
+    below = {
+        facts.disk_of(key)
+        for block in facts.blocks.values()
+        if is_of_snapshot(block, facts.blocks)
+        for key in (*block.lower_keys, *block.store_keys)
+    }
+    queued = window.columns("block_bio_queue", "bio_key")
+    begun = AsOf(queued["bio_key"], queued["time_ns"])
+    for point in ("block_rq_complete", "block_bio_complete") if below else ():
+        done = window.columns(point, "bio_key", "dev")
+        mine = (done["bio_key"] != 0) & one_of(done["dev"], list(below))
+        key, over = done["bio_key"][mine], done["time_ns"][mine]
+        row = begun.at_or_before(key, over)
+        end = lost.ends.copy()
+        _reach_on(end, lost, np.where(row >= 0, at(queued["time_ns"], row), 0), over)
+        yield lost.begins, end
 
 
 def _asked_there(window: Window, lost: Union, device: int) -> tuple[Ints, Ints, Ints]:

@@ -342,7 +342,7 @@ def logged_of(
     writes, to keep what was there: it is noted when none is under way (dm-snap-persistent.c), for
     those who write to the snapshot, too, whose thread may have had it in hand (``kept``)."""
     found = [NOTHING]
-    of_any = own.copy()
+    of_any, asks = own.copy(), bios.wants_flush & (bios.size_bytes > 0)
     of_any[kept.bio] = True
     # What it reads for one, it reads before.
     child = np.flatnonzero((bios.parent >= 0) & ~bios.read)
@@ -361,17 +361,20 @@ def logged_of(
             mine = mine[~bios.read[mine]]
         if kind and kind[1] != "md":
             # What a cache writes back is for nobody: only its journal asks for a flush with data.
-            mine = mine[bios.wants_flush[mine] & (bios.size_bytes[mine] > 0)]
+            mine = mine[asks[mine]]
         above = np.flatnonzero((bios.device_key == device) & ~bios.read)
         place = np.zeros(max(len(mine), len(above)), np.int64)
         one, row = overlapping(
             place[: len(above)], bios.begin_ns[above], passed[above],
             place[: len(mine)], bios.begin_ns[mine], bios.life_end_ns[mine],
         )  # fmt: skip
-        # What was not over yet was not waited for; what had begun before may be in a loss.
-        within = (bios.begin_ns[mine[row]] >= bios.begin_ns[above[one]]) & (
-            bios.life_end_ns[mine[row]] <= passed[above[one]]
-        )
+        # What had begun before may be in a loss. But nothing is copied until what was copied before
+        # is noted, whoever comes meanwhile.
+        within = bios.begin_ns[mine[row]] >= bios.begin_ns[above[one]]
+        if not kind:
+            within |= asks[mine[row]]
+        # What was not over yet was not waited for.
+        within &= bios.life_end_ns[mine[row]] <= passed[above[one]]
         above = above[one[within]]
         found.append(Upkeep(mine[row[within]], above, bios.begin_ns[above], passed[above]))
     log = Upkeep(**joined(found))
