@@ -30,7 +30,7 @@ static void print_block(FILE *out, const struct block *block)
 		fputs("-\t", out);
 	fprintf(out, "%s\t%s\t%s\t", block->transport, block->queue_limits, block->pci);
 	print_devs(out, block->store_devs, block->store_count);
-	fputc('\n', out);
+	fprintf(out, "\t%s\n", block->striping[0] ? block->striping : "-");
 }
 
 FILE *facts_create(int directory_fd, const char *name)
@@ -235,7 +235,7 @@ int facts_write(const struct blocks *blocks, int directory_fd)
 		return -errno;
 	fputs("dev\tname\tparent_dev\tscheduler\twrite_cache\tfua\trotational\t"
 	      "logical_block_size\tbacking\tlower_devs\tbacking_inode\ttransport\t"
-	      "queue_limits\tpci\tstore_devs\n",
+	      "queue_limits\tpci\tstore_devs\tstriping\n",
 	      out);
 	for (unsigned int i = 0; i < blocks->count; i++)
 		print_block(out, &blocks->list[i]);

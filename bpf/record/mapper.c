@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* What device mapper's tables say of its devices that sysfs does not: where a snapshot keeps what is
- * about to be overwritten in its origin. */
+ * about to be overwritten in its origin, and where arrays and mirrors have what. */
 #include <fcntl.h>
 #include <linux/dm-ioctl.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #define CONTROL "/dev/mapper/control"
 #define TARGET_BYTES 1024
 
-/* A table of one short target; no other is a snapshot's. */
+/* A table of one short target; no other is a snapshot's, or an array's. */
 struct dm_table {
 	struct dm_ioctl head;
 	struct dm_target_spec target;
@@ -88,6 +88,81 @@ static void tell_stores(const struct snapshot *found, unsigned int count)
 	}
 }
 
+static void add_disk(char *striping, const char *dev, const char *begin)
+{
+	size_t length = strlen(striping);
+	unsigned int number[2];
+
+	if (dev && begin && sscanf(dev, "%u:%u", &number[0], &number[1]) == 2)
+		snprintf(striping + length, STRIPING_BYTES - length, ",%u+%llu",
+			 number[0] << 20 | number[1], strtoull(begin, NULL, 10));
+}
+
+static unsigned int next_number(char **rest)
+{
+	const char *word = strtok_r(NULL, " ", rest);
+
+	return word ? strtoul(word, NULL, 10) : 0;
+}
+
+/* Log, how much is told of that, which; how many mirrors, and of each where it begins. */
+static void parse_mirror(char *parameters, char *striping)
+{
+	char *rest = NULL;
+
+	strtok_r(parameters, " ", &rest);
+	for (unsigned int left = next_number(&rest); left; left--)
+		strtok_r(NULL, " ", &rest);
+	snprintf(striping, STRIPING_BYTES, "0,1");
+	for (unsigned int left = next_number(&rest); left; left--) {
+		const char *dev = strtok_r(NULL, " ", &rest);
+
+		add_disk(striping, dev, strtok_r(NULL, " ", &rest));
+	}
+}
+
+/* Level, how much is told of that, first how long a chunk is; how many disks, and of each where
+ * what md knows of it is, and the data.  What is told of data that begins elsewhere, or is being
+ * laid out anew, is not understood. */
+static void parse_raid(char *parameters, char *striping)
+{
+	static const char *const moved[] = { "data_offset", "delta_disks", "reshape" };
+	unsigned int parities, chunk, count;
+	char *rest = NULL, *level;
+
+	for (unsigned int i = 0; i < sizeof(moved) / sizeof(moved[0]); i++) {
+		if (strstr(parameters, moved[i]))
+			return;
+	}
+	level = strtok_r(parameters, " ", &rest);
+	parities = level && !strncmp(level, "raid6", 5) ? 2 : 1;
+	if (!level || (parities == 1 && strncmp(level, "raid4", 5) && strncmp(level, "raid5", 5)))
+		return;
+	count = next_number(&rest);
+	chunk = next_number(&rest);
+	for (; count > 1; count--)
+		strtok_r(NULL, " ", &rest);
+	count = next_number(&rest);
+	if (count <= parities || !chunk)
+		return;
+	snprintf(striping, STRIPING_BYTES, "%u,%u", chunk, count - parities);
+	for (; count; count--) {
+		strtok_r(NULL, " ", &rest);
+		add_disk(striping, strtok_r(NULL, " ", &rest), "0");
+	}
+}
+
+static void parse_striping(struct dm_table *table, struct block *block)
+{
+	if (!strcmp(table->target.target_type, "mirror"))
+		parse_mirror(table->parameters, block->striping);
+	else if (!strcmp(table->target.target_type, "raid"))
+		parse_raid(table->parameters, block->striping);
+	/* Not all of it, where there was no room. */
+	if (strlen(block->striping) == STRIPING_BYTES - 1)
+		block->striping[0] = 0;
+}
+
 void mapper_read(struct blocks *blocks)
 {
 	struct snapshot *found = calloc(blocks->count + 1, sizeof(*found));
@@ -104,9 +179,11 @@ void mapper_read(struct blocks *blocks)
 			control = open(CONTROL, O_RDONLY | O_CLOEXEC);
 		if (control < 0)
 			break;
+		if (!read_table(control, block->dev, &table))
+			continue;
 		found[count].block = block;
-		count += read_table(control, block->dev, &table) &&
-			 parse_table(&table, &found[count]);
+		count += parse_table(&table, &found[count]);
+		parse_striping(&table, block);
 	}
 	if (found)
 		tell_stores(found, count);

@@ -168,6 +168,8 @@ bool fuse_is_served(const struct options *options);
 bool clones_are_possible(const struct options *options);
 
 /* blocks.c: block devices */
+#define STRIPING_BYTES 512
+
 struct block {
 	unsigned int dev;
 	unsigned int parent_dev;
@@ -189,6 +191,7 @@ struct block {
 	unsigned int lower_count;
 	unsigned int store_devs[8]; /* where snapshots keep what is about to be overwritten here */
 	unsigned int store_count;
+	char striping[STRIPING_BYTES]; /* of device mapper's, as told; empty: of no such */
 };
 
 struct blocks {
@@ -199,7 +202,7 @@ struct blocks {
 /* vendor:device of a directory of sysfs that is a PCI device's; false: it is none. */
 bool read_pci_id(const char *directory, char *id, size_t size);
 int blocks_collect(struct blocks *blocks);
-/* Adds what device mapper tells of its own devices' stores: only who may manage them is told. */
+/* Adds what device mapper's tables tell of its own devices: only who may manage them is told. */
 void mapper_read(struct blocks *blocks);
 void blocks_free(struct blocks *blocks);
 /* What there is now, with what has gone since; of now nothing is left.  -errno: all is as it was. */

@@ -13,7 +13,7 @@ import pytest
 
 from iostrata.trace.clocks import TscOffset
 from iostrata.trace.fact_files import read_facts
-from iostrata.trace.facts import BlockDevice, CpuPlace, Facts, Met, Mount, device_key
+from iostrata.trace.facts import BlockDevice, CpuPlace, Facts, Met, Mount, Striping, device_key
 from iostrata.trace.images import Extent
 from iostrata.trace.read import read_trace
 from tests.builder import TraceBuilder
@@ -55,6 +55,18 @@ def test_facts_are_read(tmp_path: Path) -> None:
     assert facts.blocks[LOOP] == BlockDevice(
         LOOP, "loop0", 0, "mq-deadline", "write through", True, False, 4096, "/var/image", (VDA1,)
     )
+
+
+def test_how_device_mapper_lays_out_an_array_is_told(tmp_path: Path) -> None:
+    told = ("128,2,5+0,6+2048", "0,1,5+4096", "-", "128,0,5+0", "128", "128,2,5", "128,2,5+-1")
+    lines = "".join(f"{dev}\tdm-{dev}\t{text}\n" for dev, text in enumerate(told, 1))
+    facts, defects = read_facts(facts_directory(tmp_path, block=f"dev\tname\tstriping\n{lines}"))
+    assert [facts.blocks[dev].striping for dev in (1, 2, 3)] == [
+        Striping(128, 2, ((5, 0), (6, 2048))),
+        Striping(0, 1, ((5, 4096),)),
+        None,
+    ]
+    assert defects == ["facts/block: line 5 is no block device, nor are 3 more"]
 
 
 def test_where_processors_lie_is_told(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from iostrata.trace.facts import (
     Facts,
     Mount,
     Passthrough,
+    Striping,
     device_key,
     unescape,
 )
@@ -50,6 +51,7 @@ BLOCK_COLUMNS = (
     "queue_limits",
     "pci",
     "store_devs",
+    "striping",
 )
 CPU_COLUMNS = "cpu\tapic_id"
 CPU_BITS = 16
@@ -213,7 +215,8 @@ def _on_both(before: BlockDevice, after: BlockDevice) -> BlockDevice:
     fewer, more = sorted(({*before.lower_keys}, {*after.lower_keys}), key=len)
     every = dict.fromkeys((*before.lower_keys, *after.lower_keys))
     moved = before.moved or not fewer or not fewer <= more
-    return replace(before, lower_keys=tuple(every), moved=moved)
+    striping = before.striping if before.striping == after.striping else None
+    return replace(before, lower_keys=tuple(every), striping=striping, moved=moved)
 
 
 def parse_block(values: Mapping[str, str]) -> BlockDevice:
@@ -237,7 +240,22 @@ def parse_block(values: Mapping[str, str]) -> BlockDevice:
         queue_limits=tuple(shown(one) for one in known.get("queue_limits", "").split(",") if one),
         pci=shown(known.get("pci", "")),
         store_keys=tuple(integer(key, 32) for key in stores.split(",") if key),
+        striping=_striping(known["striping"]) if "striping" in known else None,
     )
+
+
+def _striping(text: str) -> Striping:
+    """chunk,disks,dev+begin,dev+begin.."""
+    chunk, disks, *begins = text.split(",")
+    told = [begin.split("+") for begin in begins]
+    found = Striping(
+        count(chunk, 32),
+        count(disks, 16),
+        tuple((count(dev, 32), count(begin, 62)) for dev, begin in told),
+    )
+    if not found.disks:
+        raise ValueError(text)
+    return found
 
 
 def _boolean(text: str | None) -> bool | None:

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from iostrata.columns import distinct
 from iostrata.trace import layout
 from iostrata.trace.fact_files import ABSENT, BLOCK_COLUMNS
-from iostrata.trace.facts import BlockDevice
+from iostrata.trace.facts import BlockDevice, Striping
 from iostrata.trace.metadata import EVENT_HEADER, FORMAT_VERSION, Clock, render
 from iostrata.trace.packet import CRC_AT, HEAD, HEAD_BITS, HEAD_BYTES, MAGIC
 from iostrata.trace.stream import RECORDER_CPU, RECORDER_STREAM
@@ -249,8 +249,16 @@ def block_line(block: BlockDevice) -> str:
         ",".join(block.queue_limits),
         block.pci,
         ",".join(map(str, block.store_keys)),
+        _striping_text(block.striping),
     )
     return "\t".join(map(fact_text, values))
+
+
+def _striping_text(striping: Striping | None) -> str:
+    if striping is None:
+        return ""
+    begins = (f"{key}+{begin}" for key, begin in striping.begins)
+    return ",".join((str(striping.chunk), str(striping.disks), *begins))
 
 
 def fact_text(value: str | int | bool | None) -> str:
