@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from iostrata.stitch.arrays import Layout, allowed
+from iostrata.trace.facts import Striping
 from tests.stitch.test_below import DATA, KWORKER, MD, SDA, Block, one_write, told
 from tests.stitch.test_truth import accounts
 from tests.synthetic import World, device
@@ -160,6 +161,29 @@ def test_the_parity_of_another_stripe_is_not_of_sector_0(*, known: bool) -> None
     found = accounts(told(world))
     assert found[100][0].get("device.data", 0) == (10_000 if known else 0)
     assert found[101][0]["device.data"] == 40_000
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_device_mapper_says_how_its_arrays_are_laid_out(*, known: bool) -> None:
+    """Nothing says of the bios below what they are for: the second write is the first to end, but
+    what is written first is the first one's. A resync's is nobody's."""
+    world, disks = World(), tuple((disk, BEGIN) for disk in DISKS)
+    striping = Striping(CHUNK, DATA_DISKS, disks) if known else None
+    world.builder.block(MD, "dm-4", lower_keys=DISKS, striping=striping)
+    for disk, name in zip(DISKS, "abc", strict=True):
+        world.builder.block(disk, f"sd{name}")
+    for number, sector, begin, end in ((0, 520, 4_000, 14_000), (1, 2_056, 20_000, 24_500)):
+        for disk in (SDB, SDC):
+            below(world, disk, 100 + 2 * number + (disk == SDC), begin, end, place_of(sector),
+                  handed=False)  # fmt: skip
+    below(world, SDA, 110, 15_000, 16_000, place_of(40_968), handed=False)
+    write(world, 0, 520, 40_000)
+    write(world, 1, 2_056, 25_000)
+    breakdown = told(world)
+    assert breakdown.quality.ties == {"key": 2} | ({"place": 4} if known else {"time": 5})
+    found = accounts(breakdown)
+    times = [found[100 + number][0].get("device.data", 0) for number in range(2)]
+    assert times == ([10_000, 4_500] if known else [10_000, 11_000 + 4_500])
 
 
 def pairs(layout: Layout, count: int, reach: int, seed: int) -> tuple[np.ndarray, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from iostrata.trace.facts import Striping
 from iostrata.trace.layout import THREAD_HELPER, WAKE_THREAD
 from tests.stitch.test_below import (
     DATA,
@@ -22,6 +23,8 @@ from tests.stitch.test_wakers import IDLE, resume
 from tests.synthetic import FUA, WRITE, World, Writer, device
 
 META, SNAPSHOT, OTHER, COPIER, RAID = device(8, 16), device(252, 9), 101, 68, 69
+BEHIND = 64
+"""On its first disk a mirror begins here."""
 PLACE = 4096
 """Where the pool has the volume's sector 8."""
 
@@ -403,6 +406,76 @@ def test_what_a_snapshot_notes_while_its_origin_is_written(*, asks: bool) -> Non
     account = accounts(told(world))[100][0]
     times = [account.get(row, 0) for row in ("device.read", "device.data", "block.stacked")]
     assert times == [10_000, 30_000 + 20_000 * asks, 3_000 + 20_000 * (not asks)]
+
+
+def on_mirror(*, known: bool) -> tuple[World, Block, Block, tuple[Block, Block]]:
+    """A mirror, its log, and its disks; ``known``: it is told where it lies on them."""
+    world, other = World(), device(8, 32)
+    striping = Striping(0, 1, ((SDA, BEHIND), (other, 0))) if known else None
+    world.builder.block(THIN, "dm-1", lower_keys=(META, SDA, other), striping=striping)
+    world.builder.block(SDA, "sda").block(META, "sdb").block(other, "sdc")
+    of_kernel(world)
+    return world, Block(world, THIN), Block(world, META), (Block(world, SDA), Block(world, other))
+
+
+def logs(log: Block, begin: int, end: int, bio: int) -> None:
+    """A mirror's worker, which waits for that."""
+    log.queue(begin - 100, KWORKER, bio, sector=0, size=1536, kernel=1, flags=WRITE)
+    log.request(begin, end, bio + 0x100, bio, sector=0, size=1536)
+    resume(log.world, KWORKER, begin + 10, end + 50, end + 60)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_what_waits_in_a_mirrors_list_while_its_worker_logs(*, known: bool) -> None:
+    """The worker notes which region is written to (10000), then writes that to both disks (20000
+    and 30000), and goes on with what came meanwhile. What it notes then nobody waits for whose data
+    is on its way."""
+    world, mirror, log, disks = on_mirror(known=known)
+    resume(world, KWORKER, 600, 2_500, 2_600, state=IDLE)
+    mirror.queue(2_000, 100, 0xB0)
+    logs(log, 3_000, 13_000, 0xC0)
+    mirror.queue(5_000, OTHER, 0xB1, sector=264)
+    for number, (begin, end) in enumerate(((14_000, 34_000), (26_000, 56_000))):
+        for disk, block in enumerate(disks):
+            place = {"sector": (8, 264)[number] + BEHIND * (not disk)}
+            bio = 0xE0 + 2 * number + disk
+            block.queue(begin, KWORKER, bio, kernel=1, **place)
+            block.request(begin, end - 10 * disk, bio + 0x100, bio, **place)
+        mirror.complete(end, 0xB0 + number)
+    logs(log, 15_000, 25_000, 0xC1)
+    one_write(world, THIN, 34_000)
+    one_write(world, THIN, 56_000, tid=OTHER, off=6_000)
+    found = accounts(told(world))
+    assert found[100][0]["device.data"] == 10_000 + 20_000
+    waited = 13_000 - 5_000 + 10_000 if known else 0
+    assert found[OTHER][0].get("device.data", 0) == waited + 30_000
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_mirror_flushes_its_disks_for_its_log_first(*, known: bool) -> None:
+    """Two writers ask for a flush while the disks are flushed before the log is written, which they
+    have to wait for, too; only the last flush of each disk is one of theirs."""
+    world, mirror, log, disks = on_mirror(known=known)
+    resume(world, KWORKER, 600, 1_800, 1_900, state=IDLE)
+    for disk, block in enumerate(disks):
+        block.queue(2_000 + disk, KWORKER, 0xE0 + disk, sector=0, size=0, flags=FLUSH, kernel=1)
+        block.flush(2_100, 12_100, 0xF0 + disk, 0xE0 + disk, 0xF4 + disk)
+    resume(world, KWORKER, 2_200, 12_200, 12_300)
+    for number in range(2):
+        mirror.queue(5_000 + number, 100 + number, 0xB0 + number, sector=0, size=0, flags=FLUSH)
+    logs(log, 13_000, 23_000, 0xC0)
+    for number, begin in enumerate((24_000, 34_100)):
+        for disk, block in enumerate(disks):
+            bio = 0xD0 + 2 * number + disk
+            block.queue(23_900, KWORKER, bio, sector=0, size=0, flags=FLUSH, kernel=1)
+            block.flush(begin, begin + 10_000, 0xF0 + disk, bio, bio + 0x10)
+        mirror.complete(begin + 10_000, 0xB0 + number, size=0, flags=FLUSH)
+        one_write(world, THIN, begin + 10_000, tid=100 + number, off=6_000)
+    found = accounts(told(world))
+    rows = ("device.flush", "device.data")
+    times = [[found[100 + number][0].get(row, 0) for row in rows] for number in range(2)]
+    whole = [[7_100 + 10_000, 10_000], [7_099 + 20_000, 10_000]]
+    assert times == (whole if known else [[10_000, 10_000], [20_000, 0]])
 
 
 def test_what_an_array_of_device_mappers_reads_for_its_stripes() -> None:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage stitch: what md hands on in, how its arrays are laid out on their disks out.
+"""Stage stitch: what md hands on in, how arrays are laid out on their disks out.
 
 The sector of an array has its place on a disk by how long a chunk is, and how many disks have the
 data of a stripe (raid5_compute_sector of drivers/md/raid5.c). Neither is recorded; but of data md
-says both places (ops_run_io), which mostly leaves one answer.
+says both places (ops_run_io), which mostly leaves one answer. Of its own arrays and mirrors device
+mapper has told.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, at, distinct
 from iostrata.stitch.window import Window, whole
-from iostrata.trace import Trace
+from iostrata.trace import BlockDevice, Facts, Trace
 
 MD_MAJOR: Final = 9
 LEARNT_FROM: Final = 1 << 17
@@ -92,6 +93,24 @@ NO_ARRAY: Final = Array((), zero=False)
 def arrays_of(trace: Trace) -> Mapping[int, Array]:
     """md's arrays, by device, that handed something on."""
     return whole(trace).once(_arrays_of)
+
+
+def is_mirror(block: BlockDevice) -> bool:
+    """Of device mapper's, each disk of which has all."""
+    return block.striping is not None and not block.striping.chunk
+
+
+def told_of(facts: Facts) -> Mapping[int, Layout]:
+    """Device mapper's arrays and mirrors, by device."""
+    return {
+        block.device_key: Layout(
+            block.striping.chunk or CHUNKS[0],
+            block.striping.disks,
+            {key: begin for key, begin in block.striping.begins if facts.disk_of(key) == key},
+        )
+        for block in facts.blocks.values()
+        if block.striping
+    }
 
 
 def _arrays_of(window: Window) -> dict[int, Array]:

@@ -36,7 +36,7 @@ from iostrata.columns import (
     order_of,
     pair_key,
 )
-from iostrata.stitch.arrays import agreed, arrays_of
+from iostrata.stitch.arrays import agreed, arrays_of, is_mirror
 from iostrata.stitch.completions import completion_of, completions
 from iostrata.stitch.handing import TAKEN_OVER_NS
 from iostrata.stitch.kinds import kinds_of
@@ -93,7 +93,7 @@ def _reach(window: Window) -> Union:
         stacked = [block.device_key for block in blocks if block.lower_keys or block.backing]
         parts += _of_stacked(window, lost, stacked) if stacked else ()
         parts += _of_turns(window, lost)
-        parts += _of_snapshots(window, lost)
+        parts += _of_one_at_a_time(window, lost)
         if trace.points["sched_woken"].known or len(trace.points["kvm_exit"]):
             parts += _of_unnamed(window, lost, stacked)
         parts += [_of_asynchronous(window, lost), _of_calls(window, lost)]
@@ -154,15 +154,15 @@ def _of_turns(window: Window, lost: Union) -> Iterator[Reach]:
             yield busy.begins[some], busy.ends[some]
 
 
-def _of_snapshots(window: Window, lost: Union) -> Iterator[Reach]:
-    """On to the end of what may have begun below a snapshot before a loss was over: whoever comes
-    before that waits until it is noted what was copied before."""
+def _of_one_at_a_time(window: Window, lost: Union) -> Iterator[Reach]:
+    """On to the end of what may have begun below a snapshot, or a mirror, before a loss was over:
+    whoever comes before that waits until it is noted what was copied before, or is written."""
     facts = window.trace.facts
     below = {
         facts.disk_of(key)
         for block in facts.blocks.values()
-        if is_of_snapshot(block, facts.blocks)
-        for key in (*block.lower_keys, *block.store_keys)
+        if is_of_snapshot(block, facts.blocks) or is_mirror(block)
+        for key in (block.device_key, *block.lower_keys, *block.store_keys)
     }
     queued = window.columns("block_bio_queue", "bio_key")
     begun = AsOf(queued["bio_key"], queued["time_ns"])

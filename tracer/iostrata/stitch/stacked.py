@@ -5,10 +5,11 @@ Five things tie what goes on below to the bio above. A clone says the place that
 made for (device mapper, md; in ``Bios.parent``). A loop device's worker writes the file
 below for one request after the other: its direct I/O bears the request's key
 (``Bios.above``), and a sync of the file is for the flush that it runs in, of which a disk
-has one at a time. What md does for a stripe has the place there of what is written above
-(``stripes``). What device mapper does there for itself, and what arrays and caches log, is for all
-that is kept waiting meanwhile (``Upkeep``). For what remains there is only time: a bio of a kernel
-thread that lived within one above is for the first to end of those.
+has one at a time. What md does for a stripe, and a mirror on its disks, has the place there of
+what is written above (``stripes``). What device mapper does there for itself, and what arrays
+and caches log, is for all that is kept waiting meanwhile (``Upkeep``). For what remains there
+is only time: a bio of a kernel thread that lived within one above is for the first to end of
+those.
 
 A request on a loop device is an *activity* like a journal commit: what belongs to it is
 its own first, and becomes that of whoever waits for the request.
@@ -25,12 +26,12 @@ from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Containing, Ints, at, distinct, joined, one_of, order_of
 from iostrata.layers import RANK
-from iostrata.stitch.arrays import arrays_of
+from iostrata.stitch.arrays import arrays_of, is_mirror, told_of
 from iostrata.stitch.bios import Bios, Carried, lowered, roots
 from iostrata.stitch.blockio import flushes_awaited, is_bare, kinds_of
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.spans import Edges, Ranks
-from iostrata.stitch.stripes import of_stripes
+from iostrata.stitch.stripes import of_stripes, of_striping
 from iostrata.stitch.syncs import Syncs
 from iostrata.stitch.upkeep import (
     NOBODY,
@@ -207,13 +208,14 @@ class Stack:
         bare, trace = is_bare(bios, requests), window.trace
         parent, tied_by, settled = _by_stripe(bios, bare, loose, lower_of, trace)
         loose &= ~settled
-        upkeep, self.hands = upkeep_of(bios, loose, lower_of, sleeps, window)
+        with_stripes = replace(bios, parent=parent)
+        upkeep, self.hands = upkeep_of(with_stripes, loose, lower_of, sleeps, window)
         loose[upkeep.bio] = False
-        log = logged_of(bios, loose, upkeep, lower_of, trace.facts)
+        log = logged_of(with_stripes, loose, upkeep, lower_of, trace.facts)
         tied_by[log.bio[loose[log.bio]]] = TIME
         loose[log.bio] = False
+        loose &= ~_of_mirrors(bios, trace.facts)
         self.upkeep = Upkeep(**joined([upkeep, log]))
-        with_stripes = replace(bios, parent=parent)
         parent, above, tied = _by_time(with_stripes, requests, bare, loose, above, lower_of)
         read = read_for_stripes(bios, loose, parent, lower_of, window)
         tied_by[read.bio] = PLACE
@@ -333,7 +335,8 @@ def _by_stripe(
     which that is all that is to be said."""
     parent, tied_by = bios.parent.copy(), np.full(len(bios), KEY)
     settled = np.zeros(len(bios), np.bool_)
-    for device, array in arrays_of(trace).items():
+    arrays, told = arrays_of(trace), told_of(trace.facts)
+    for device in (*arrays, *told):
         rows = np.flatnonzero(
             loose
             & (tied_by == KEY)
@@ -343,9 +346,23 @@ def _by_stripe(
         above = np.flatnonzero(bare & ~bios.read & (bios.device_key == device))
         if not len(rows):
             continue
-        parent[rows], settled[rows] = of_stripes(bios, rows, above, lower_of[device], array)
+        if device in told:
+            mirror = is_mirror(trace.facts.blocks[device])
+            found = of_striping(bios, rows, above, told[device], mirror=mirror)
+        else:
+            found = of_stripes(bios, rows, above, lower_of[device], arrays[device])
+        parent[rows], settled[rows] = found
         tied_by[rows[parent[rows] >= 0]] = PLACE
     return parent, tied_by, settled
+
+
+def _of_mirrors(bios: Bios, facts: Facts) -> NDArray[np.bool_]:
+    """Bios on the disks of device mapper's mirrors: what those log is for who waits for it, and for
+    nobody because it lived within."""
+    mirrors = filter(is_mirror, facts.blocks.values())
+    return one_of(
+        bios.device_key, [facts.disk_of(key) for one in mirrors for key in one.lower_keys]
+    )
 
 
 def _by_time(

@@ -5,7 +5,7 @@ RAID 4, 5 and 6 have all of a stripe, data and parities, at one place of their d
 there for another stripe (``sh->sector`` of drivers/md/raid5.c). Where the layout is known, that is
 the place of whatever is written above, also if the data's own disk has failed, and only parities
 are written; else that of the data which is written there. What has neither is left to time only
-while there is one write.
+while there is one write. A mirror has all at one place, too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, one_of, order_of
+from iostrata.columns import AsOf, Ints, at, distinct, one_of, order_of
 from iostrata.stitch.arrays import Array, Layout, agreed
 from iostrata.stitch.bios import Bios
 
@@ -43,6 +43,39 @@ def of_stripes(
         return found, (found >= 0) | (told[rows] & ~_alone(bios, rows, above))
     place = np.where(told[rows], layout.place_on(bios.device_key[rows], bios.sector[rows]), -1)
     return _first_to_end(bios, rows, place, above, layout), place >= 0
+
+
+def of_striping(
+    bios: Bios, rows: Ints, above: Ints, layout: Layout, *, mirror: bool
+) -> tuple[Ints, NDArray[np.bool_]]:
+    """The same of an array or a ``mirror`` whose layout is told: of no bio below it is said that it
+    was made for one above."""
+    found, there = np.full(len(rows), -1), one_of(bios.device_key[rows], list(layout.begin_of))
+    place = np.where(
+        there & (bios.size_bytes[rows] > 0),
+        layout.place_on(bios.device_key[rows], bios.sector[rows]),
+        -1,
+    )
+    if len(above):
+        found = _first_to_end(bios, rows, place, above, layout)
+    if mirror:
+        empty = np.flatnonzero(there & bios.wants_flush[rows] & (bios.size_bytes[rows] == 0))
+        asked = above[bios.wants_flush[above] & (bios.size_bytes[above] == 0)]
+        found[empty] = _last_before(bios, rows[empty], asked)
+    return found, (place >= 0) | (found >= 0)
+
+
+def _last_before(bios: Bios, rows: Ints, asked: Ints) -> Ints:
+    """For which of the flushes that were ``asked`` for those of a mirror's disks are: what it hands
+    on is complete when the last of these is; those before are the mirror's own, for its log."""
+    found = np.full(len(rows), -1)
+    ended = AsOf(bios.device_key[rows], bios.life_end_ns[rows])
+    for device in distinct(bios.device_key[rows]):
+        end = bios.life_end_ns[asked]
+        last = ended.at_or_before(np.full(len(asked), device), end)
+        mine = np.flatnonzero((last >= 0) & (at(bios.begin_ns[rows], last) >= bios.queue_ns[asked]))
+        found[last[mine]] = asked[mine]
+    return found
 
 
 def _known(bios: Bios, data: Ints, above: Ints, layouts: Iterable[Layout]) -> Layout | None:

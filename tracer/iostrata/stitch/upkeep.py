@@ -154,6 +154,12 @@ def is_of_snapshot(block: BlockDevice, blocks: Mapping[int, BlockDevice]) -> boo
     return not stores.isdisjoint(block.lower_keys)
 
 
+def _kind_of_log(block: BlockDevice) -> str:
+    """``md``, also of device mapper's arrays, ``bcache``, or empty."""
+    name = LOGGING.match(block.name)
+    return name[1] if name else "md" if block.striping and block.striping.chunk else ""
+
+
 def _threads_of_md(window: Window) -> Ints:
     """Device mapper's arrays (dm-raid) are md's."""
     threads = window.trace.points["thread"]
@@ -350,7 +356,7 @@ def logged_of(
     np.minimum.at(passed, bios.parent[child], bios.begin_ns[child])
     for device, below in lower_of.items():
         block = facts.blocks[device]
-        kind = LOGGING.match(block.name)
+        kind = _kind_of_log(block)
         if not (kind or is_of_snapshot(block, facts.blocks)):
             continue
         mine = np.flatnonzero((own if kind else of_any) & (bios.life_end_ns >= 0))
@@ -359,7 +365,7 @@ def logged_of(
             continue
         if kind:
             mine = mine[~bios.read[mine]]
-        if kind and kind[1] != "md":
+        if kind == "bcache":
             # What a cache writes back is for nobody: only its journal asks for a flush with data.
             mine = mine[asks[mine]]
         above = np.flatnonzero((bios.device_key == device) & ~bios.read)
