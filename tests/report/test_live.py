@@ -88,9 +88,10 @@ def test_losses_samples_and_silence() -> None:
     view = View("x", 80, 30, blocks=False)
     lossy = replace(summary(), lost={"local:syscall": 3, "local:thread": 1})
     assert "lost 4 events so far" in render(lossy, view).plain
-    some = replace(summary(), sampled=0.25, seen_ns=33_300_000)
-    said = "25.0% is analysed: other writes, and some that took over 33.3 ms, are missing"
+    some = replace(summary(), sampled=0.25, seen_ns=33_300_000, error=0.341)
+    said = "25.0% is analysed: means may be off by 34%, writes over 33.3 ms missing"
     assert said in render(some, view).plain
+    assert "means may be far off, w" in render(replace(some, error=None), view).plain
     assert "some of all writes" in render(replace(some, chosen={}), view).plain
     assert "\nall writes" in render(replace(summary(), chosen={}), view).plain
     assert "no synchronous write" in render(replace(summary(), table=None), view).plain

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -15,6 +16,8 @@ from iostrata.live.interval import Interval
 from iostrata.model import Breakdown, LiveSummary
 
 MOST_INTERVALS: Final = 120
+FEWEST: Final = 3
+"""Parts of a time, of which it is known how much they differ."""
 MOST_ROWS: Final = 20_000
 """So many writes stand for those of some seconds, where not all of them were looked at."""
 
@@ -61,6 +64,7 @@ class History:
             chosen=chosen,
             lost=recent[-1].lost if recent else {},
             hanging=recent[-1].hanging if recent else 0,
+            error=_error(some) if some and skipped else 0.0,
         )
 
 
@@ -77,6 +81,18 @@ def _weighed(some: Sequence[tuple[Breakdown, Interval]]) -> Breakdown:
     parts = zip(firsts.tolist(), counts.tolist(), wanted.tolist(), strict=True)
     rows = [first + np.arange(rows) * count // rows for first, count, rows in parts]
     return select(whole, np.concatenate(rows))
+
+
+def _error(some: Sequence[tuple[Breakdown, Interval]]) -> float | None:
+    """Two standard errors of the mean of all writes, as a part of it: of some of their time whole
+    parts were looked at, in which they are much alike (a ratio of sums over such clusters)."""
+    if len(some) < FEWEST:
+        return None
+    counts = np.array([len(part.writes) * interval.each for part, interval in some])
+    means = np.array([part.writes.latency_ns.mean() for part, _ in some])
+    mean = (counts * means).sum() / counts.sum()
+    spread = math.sqrt((counts**2 * (means - mean) ** 2).sum() * len(some) / (len(some) - 1))
+    return 2 * spread / float(counts.sum() * mean) if mean else None
 
 
 def _chosen(breakdown: Breakdown | None, chosen: Mapping[str, str]) -> Breakdown | None:

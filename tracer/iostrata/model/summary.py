@@ -214,7 +214,8 @@ class LiveSummary(Struct, frozen=True):
 
     ``table``: of ``seconds``; None: there was no write. ``sampled``: the part of that
     time's events that was analysed (0..1): the others' writes are missing, and of those that
-    took longer than ``seen_ns`` (None: of none) some of what was analysed. ``writes_per_s``
+    took longer than ``seen_ns`` (None: of none) some of what was analysed. ``error``: by what part
+    the total's mean may be off for that (two standard errors), None: nobody knows. ``writes_per_s``
     and ``strips``: a value an interval of the view, the latest last; strips are mean ns a
     write by (machine, layer), None where there was no write, ``total`` and ``unattributed``
     being on machine "". ``chosen``: the name that the writes must have in a column
@@ -231,3 +232,4 @@ class LiveSummary(Struct, frozen=True):
     chosen: Mapping[str, str]
     lost: Mapping[str, int]
     hanging: int = 0
+    error: float | None = 0.0

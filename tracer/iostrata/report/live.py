@@ -92,10 +92,10 @@ def _foot(summary: LiveSummary) -> Iterator[Text]:
         text = f"lost {count} events so far; writes that this may touch are left out"
         yield Text(text, style="bold red")
     elif summary.sampled < 1:
-        text = f"{share(summary.sampled)} is analysed: other writes"
+        off = "far off" if summary.error is None else f"off by {summary.error:.0%}"
+        text = f"{share(summary.sampled)} is analysed: means may be {off}"
         if summary.seen_ns is not None:
-            text += f", and some that took over {duration(summary.seen_ns)},"
-        text += " are missing"
+            text += f", writes over {duration(summary.seen_ns)} missing"
         yield Text(text, style="yellow")
     else:
         yield Text("lost nothing", style="dim")

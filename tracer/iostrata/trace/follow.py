@@ -12,11 +12,11 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from iostrata.columns import distinct, order_of
+from iostrata.columns import Ints, distinct, order_of
 from iostrata.errors import RecordingError
 from iostrata.trace.frames import Packets, is_framed
 from iostrata.trace.layout import EVENT_BYTES
@@ -43,15 +43,24 @@ MOST_REMEMBERED: Final = 1 << 16
 FEW_REMEMBERED: Final = 1 << 12
 SAID_AT: Final = 16
 """Of an event, where what it says begins: behind when, where and by whom it was said."""
+STEP: Final = 16
 MOST_KEPT_BYTES: Final = 1 << 28
+
+
+class Marks(NamedTuple):
+    """When a packet's events were: one time for ``each`` so many of them."""
+
+    times: Ints
+    each: float
 
 
 @dataclass
 class Tail:
     """The last packets of one stream file, by their places in it.
 
-    ``before``: the packet before the first of ``packets``. ``known``: where in the file the packets
-    end. ``framed``: what was made of the file, which is read instead of it; None: it has no frames.
+    ``marks``: of each of the packets; ``before``: the packet before the first of them. ``known``:
+    where in the file the packets end. ``framed``: what was made of the file, which is read instead
+    of it; None: it has no frames.
     """
 
     path: Path
@@ -60,6 +69,7 @@ class Tail:
     expected: Expected
     framed: Packets | None = None
     packets: list[Packet] = field(default_factory=list)
+    marks: list[Marks] = field(default_factory=list)
     before: Packet | None = None
     known: int = 0
 
@@ -80,7 +90,7 @@ class Tail:
             count += 1
         if count:
             self.before = self.packets[count - 1]
-            del self.packets[:count]
+            del self.packets[:count], self.marks[:count]
             self._give_back()
 
     def between(self, since_ns: int, until_ns: int) -> Stream:
@@ -140,40 +150,32 @@ class Tail:
 
 
 class Course:
-    """How many events some packets have at what time: about, as if each packet's were even."""
+    """How many events there were at what time: to ``STEP`` of a packet's."""
 
-    def __init__(self, packets: Sequence[Packet]) -> None:
-        columns = [(packet.begin_ns - 1, packet.end_ns, packet.count) for packet in packets]
-        self._begin, self._end, self._count = np.array(columns, np.int64).reshape(-1, 3).T
+    def __init__(self, marks: Sequence[Marks]) -> None:
+        times = np.concatenate([one.times for one in marks])
+        order = order_of(times)
+        each = np.concatenate([np.full(len(one.times), one.each) for one in marks])
+        self._times, self._until = times[order], np.cumsum(each[order])
 
-    @property
-    def first_ns(self) -> int:
-        return int(self._begin.min())
-
-    def happened(self, since_ns: int, until_ns: int) -> int:
+    def happened(self, since_ns: int, until_ns: int) -> float:
         """After one time until another."""
-        within_ns = np.minimum(self._end, until_ns) - np.maximum(self._begin, since_ns)
-        took_ns = self._end - self._begin
-        return round(float((self._count * np.maximum(within_ns, 0) / took_ns).sum()))
+        return self._by(until_ns) - self._by(since_ns)
 
-    def by(self, since_ns: int, until_ns: int, count: int) -> int:
-        """By when there were so many after ``since_ns``, which is no later than ``until_ns``."""
-        low_ns, high_ns = since_ns, until_ns
-        while low_ns < high_ns:
-            middle_ns = (low_ns + high_ns) // 2
-            if self.happened(since_ns, middle_ns) < count:
-                low_ns = middle_ns + 1
-            else:
-                high_ns = middle_ns
-        return low_ns
+    def by(self, since_ns: int, until_ns: int, count: float) -> int:
+        """By when there were so many after ``since_ns``; no later than ``until_ns``."""
+        row = int(np.searchsorted(self._until, self._by(since_ns) + count))
+        by_ns = int(self._times[row]) if row < len(self._times) else until_ns
+        return min(max(by_ns, since_ns), until_ns)
 
     def begin(self, until_ns: int, span_ns: int, most_events: int) -> int:
-        """Since when it is so long until then, or no more packets than so many events take."""
-        begun = np.flatnonzero(self._begin < until_ns)
-        begun = begun[np.argsort(-self._end[begun], kind="stable")]
-        more = np.flatnonzero(np.cumsum(self._count[begun]) > most_events)
-        begin_ns = int(self._begin[begun[more[0]]]) + 1 if len(more) else 0
-        return max(until_ns - span_ns, begin_ns)
+        """Since when it is so long until then, or there were so many events."""
+        row = int(np.searchsorted(self._until, self._by(until_ns) - most_events, side="right"))
+        return max(until_ns - span_ns, int(self._times[row - 1]) if row else 0)
+
+    def _by(self, time_ns: int) -> float:
+        row = int(np.searchsorted(self._times, time_ns, side="right"))
+        return float(self._until[row - 1]) if row else 0.0
 
 
 @dataclass(frozen=True)
@@ -233,13 +235,13 @@ class Follower:
         if not ends or max(ends) - SETTLED_NS <= self._settled_ns:
             return None
         settled_ns, half = max(ends) - SETTLED_NS, most_events // 2
-        course = Course([packet for tail in tails for packet in tail.packets])
-        first_ns = max(settled_ns - span_ns // 2, course.first_ns)
-        last_ns = self._settled_ns or min(first_ns, settled_ns)
+        course = Course([marks for tail in tails for marks in tail.marks])
+        first_ns = min(tail.packets[0].begin_ns for tail in tails if tail.packets) - 1
+        last_ns = self._settled_ns or min(max(settled_ns - span_ns // 2, first_ns), settled_ns)
         had, each, since_ns, end_ns = course.happened(last_ns, settled_ns), 1.0, last_ns, settled_ns
         if had > half:
             each = (had + half) / half
-            behind = round(place * (had + half))
+            behind = place * (had + half)
             since_ns = course.by(last_ns, settled_ns, behind - half)
             end_ns = course.by(last_ns, settled_ns, behind)
         begin_ns = course.begin(end_ns, span_ns, most_events)
@@ -250,7 +252,7 @@ class Follower:
         begin_ns = max(begin_ns, _since(streams, end_ns, most_events))
         since_ns = max(since_ns, begin_ns)
         self._settled_ns = settled_ns
-        events = course.happened(since_ns, end_ns)
+        events = round(course.happened(since_ns, end_ns))
         for stream in streams:
             _cut(stream, begin_ns, end_ns)
         damage = [line for stream in streams for line in stream.damage]
@@ -262,7 +264,7 @@ class Follower:
             self._directory, self._machine, self._metadata, streams, damage, whole=False
         )
         return Snapshot(
-            trace, begin_ns, since_ns, end_ns, events, max(had - events, 0),
+            trace, begin_ns, since_ns, end_ns, events, max(round(had) - events, 0),
             settled_ns - last_ns - (end_ns - since_ns), each,
         )  # fmt: skip
 
@@ -274,7 +276,9 @@ class Follower:
                 self._tails[path.name] = self._tail(path)
             tail = self._tails[path.name]
             for packet in tail.grow():
-                self._remember(tail.events(packet))
+                data = tail.events(packet)
+                tail.marks.append(_marks(data))
+                self._remember(data)
         if len(self._remembered) > self._most_bytes:
             self._forget_what_was_said()
             twice = 2 * max(len(self._remembered), FEW_REMEMBERED * EVENT_BYTES)
@@ -320,6 +324,11 @@ class Follower:
             slots = np.flatnonzero(numbers == number)
             stream.slots[number], stream.times[number] = slots.astype(np.uint32), times[slots]
         return stream
+
+
+def _marks(data: bytes) -> Marks:
+    times = np.frombuffer(data, "<i8").reshape(-1, EVENT_BYTES // 8)[::STEP, 0].copy()
+    return Marks(times, len(data) / EVENT_BYTES / max(len(times), 1))
 
 
 def _since(streams: list[Stream], until_ns: int, most_events: int) -> int:
