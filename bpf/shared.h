@@ -167,6 +167,16 @@ struct woken {
 	unsigned short waker_context;
 };
 
+/* Tasks that waited for one another and are not recorded: two that share a place forget each
+ * other's. */
+#define PASSED_BITS 9
+
+struct passed {
+	unsigned long long wake_ns;
+	unsigned int tid;
+	unsigned int pad;
+};
+
 /* Reads that are noted: two that share a place are forgotten in turn. */
 #define READS_BITS 10
 

@@ -42,6 +42,7 @@ __u32 told_tasks[TOLD_TASKS] SEC(".data") = {};
 __u64 cgroups[CGROUP_SETS * CGROUP_WAYS] = {};
 struct cpu_runs cpu_runs[MAX_CPUS] = {};
 struct woken woken[1 << WOKEN_BITS] = {};
+struct passed passed[1 << PASSED_BITS] = {};
 struct dirtier dirtiers[1 << DIRTIERS_BITS] SEC(".data") = {};
 struct handlers handlers[TRANSACTIONS] = {};
 __u64 named[1 << NAMED_BITS] SEC(".data") = {};

@@ -343,6 +343,10 @@ static __noinline void woken_by_thread(struct thread *thread, struct task_struct
 /* Who ends a sleep that no other event may explain, as thawing a file system does: told of before. */
 static __noinline void waker_tell(struct thread *thread)
 {
+	if (current_passes_on(thread->off_ns, thread->wake_ns)) {
+		thread->waker_context = WAKE_UNKNOWN;
+		return;
+	}
 	task_tell();
 	thread->wake_ns = bpf_ktime_get_ns();
 }
@@ -375,14 +379,17 @@ int wakeup_waking(__u64 *ctx)
 	struct task_struct *task = ARGUMENT(struct task_struct *, 0);
 	struct thread *thread = thread_of(task->pid);
 	enum wake_context context;
+	__u32 state;
 
 	if (!thread) {
 		if (unlikely(task->flags & PF_IO_WORKER))
 			worker_meet(task);
+		state = task_state(task);
 		/* Before its commit begins, a journal's thread may sleep for what it writes first. */
-		if (task->flags & PF_WQ_WORKER ||
-		    (commits(task) && task_state(task) & TASK_INTERRUPTIBLE))
-			woken_note(ctx, task->pid, task_state(task));
+		if (task->flags & PF_WQ_WORKER || (commits(task) && state & TASK_INTERRUPTIBLE))
+			woken_note(ctx, task->pid, state);
+		else
+			passed_note(ctx, task->pid, state);
 		return 0;
 	}
 	if (thread->off_ns && (!thread->off_state || thread->wake_ns))

@@ -3,7 +3,8 @@
  * Kernel workers that are not recorded, and may turn out to be what a recorded
  * thread waits for, when they let it go on; and the threads of journals, until the
  * first commit of theirs: by whom each was let go itself is noted in memory, and
- * becomes an event only then.
+ * becomes an event only then.  And of any other task when it was, so that who only
+ * passes a lock on is not taken for who had it.
  */
 #ifndef IOSTRATA_WOKEN_BPF_H
 #define IOSTRATA_WOKEN_BPF_H
@@ -11,10 +12,16 @@
 #include "interrupt.bpf.h"
 
 extern struct woken woken[1 << WOKEN_BITS];
+extern struct passed passed[1 << PASSED_BITS];
 
 static __always_inline struct woken *woken_of(__u32 tid)
 {
 	return &woken[tid & ((1 << WOKEN_BITS) - 1)];
+}
+
+static __always_inline struct passed *passed_of(__u32 tid)
+{
+	return &passed[tid & ((1 << PASSED_BITS) - 1)];
 }
 
 /* The name of a journal's thread begins with "jbd2". */
@@ -26,6 +33,27 @@ static __always_inline bool commits(const struct task_struct *task)
 static __always_inline bool is_noted(const struct task_struct *task)
 {
 	return task->flags & PF_WQ_WORKER || commits(task);
+}
+
+/* Who waits as for a lock and is let go by another task gets what that one had. */
+static __always_inline void passed_note(__u64 *ctx, __u32 tid, __u32 state)
+{
+	struct passed *last = passed_of(tid);
+
+	if (!(state & TASK_UNINTERRUPTIBLE) || state & TASK_NOLOAD ||
+	    wake_context(ctx) != WAKE_THREAD)
+		return;
+	last->tid = tid;
+	last->wake_ns = bpf_ktime_get_ns();
+}
+
+/* Whether the current task, which ends a sleep now, was waiting itself for most of that: whom it
+ * waited for knows more. */
+static __always_inline bool current_passes_on(__u64 off_ns, __u64 now_ns)
+{
+	const struct passed *last = passed_of(current_tid());
+
+	return last->tid == current_tid() && last->wake_ns > off_ns + (now_ns - off_ns) / 2;
 }
 
 /* Somebody lets it go. */

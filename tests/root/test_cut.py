@@ -195,6 +195,44 @@ def test_who_lets_go_on_is_told(file_system: Path, disk: Path) -> None:
     assert first["mean_ns"] >= 0.95 * residual_ns >= 0.95 * 200e6 / 2
 
 
+# One that has a file's lock for long, and several that it is passed on by.
+NEIGHBOUR = """
+import ctypes, os, sys, time
+ctypes.CDLL(None).prctl(15, sys.argv[1].encode())
+file, many, end = os.open(sys.argv[2], os.O_RDWR), bytes(32 << 20), time.monotonic() + 4
+while time.monotonic() < end:
+    if sys.argv[1] == "holder":
+        os.pwrite(file, many, 1 << 20)
+        os.ftruncate(file, 1 << 20)
+        time.sleep(0.02)
+    else:
+        os.pwrite(file, b"x", 0)
+        time.sleep(0.0003)
+"""
+
+
+@pytest.mark.parametrize("file_system", ["ext4"], indirect=True)
+def test_who_only_passes_a_lock_on_is_not_named(file_system: Path, disk: Path) -> None:
+    file = touched(file_system / "file")
+    with ExitStack() as stack:
+        program = Program(file, stack)
+        program.do("write")
+        with recorded(disk, "--pid", str(program.pid)):
+            for name in ("holder", *3 * ["innocent"]):
+                command = [sys.executable, "-c", NEIGHBOUR, name, str(file)]
+                running = subprocess.Popen(command)
+                stack.callback(running.wait)
+                stack.callback(running.kill)
+            time.sleep(0.5)
+            for _ in range(100):
+                program.do("write")
+    done = iostrata("replay", str(disk / "recording"), "--json", "-")
+    document = json.loads(done.stdout)
+    told = {one["process"]: one["mean_ns"] for one in document["quality"].get("wakers", [])}
+    # It has the lock itself for some microseconds at a time.
+    assert told.get("innocent", 0) <= 0.1 * document["residual"]["mean_ns"], told
+
+
 CHOSEN = ("pid", "comm", "cgroup", "all", "device")
 HANGING = "still running, and began before"
 GROUP = f"iostrata-test-{os.getpid()}"
