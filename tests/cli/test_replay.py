@@ -56,6 +56,17 @@ def test_a_machine_whose_trace_is_not_here_is_damage(
     )
 
 
+@pytest.mark.parametrize("name", ["asynchronous", "ext4_journal", "four_methods"])
+def test_what_knows_masked_arrays_is_not_loaded(name: str) -> None:
+    """NumPy's isin, median and some others do, which takes a quarter of a short analysis."""
+    program = (
+        "import sys; from iostrata.cli import status_of; status = status_of(sys.argv[1:]);"
+        "sys.exit(status or 'numpy.ma' in sys.modules)"
+    )
+    command = [sys.executable, "-c", program, "replay", str(RECORDINGS / name)]
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+
+
 def test_the_same_bytes_each_time(recording: str, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in (["replay", recording], ["replay", recording, "--json", "-"]):
         outputs = set()

@@ -78,10 +78,10 @@ def onset(breakdown: Breakdown, series: _Series) -> Onset | None:
     split = _split(medians)
     if split is None:
         return None
-    low, high = (float(np.median(side)) for side in (medians[:split], medians[split:]))
+    low, high = (_median(side) for side in (medians[:split], medians[split:]))
     first, last = bounds[split - EDGE // 2], bounds[split + EDGE // 2]
     at = int(first) + _edge(series.level[first:last], low, high)
-    ratio = exp(float(np.median(series.level[at:]) - np.median(series.level[:at])))
+    ratio = exp(_median(series.level[at:]) - _median(series.level[:at]))
     if not (ratio >= LARGER or ratio <= 1 / LARGER):
         return None
     after = np.arange(len(series.rows)) >= at
@@ -103,7 +103,7 @@ def period(breakdown: Breakdown, series: _Series) -> Period | None:
     if found is None:
         return None
     row, share = _where(breakdown, series, slow)
-    ratio = exp(float(np.median(series.level[slow])))
+    ratio = exp(_median(series.level[slow]))
     return Period(round(found), len(begins), ratio, row, share)
 
 
@@ -149,8 +149,8 @@ def _split(medians: Floats) -> int | None:
     scores[: EDGE - 1] = scores[count - EDGE :] = 0
     split = int(np.argmax(scores)) + 1
     sides = medians[:split], medians[split:]
-    low, high = (float(np.median(side)) for side in sides)
-    within = max(float(np.median(np.abs(side - np.median(side)))) * 1.48 for side in sides)
+    low, high = (_median(side) for side in sides)
+    within = max(_median(np.abs(side - _median(side))) * 1.48 for side in sides)
     proven = scores[split - 1] > RANK_SUM and abs(high - low) > APART * within
     return split if proven else None
 

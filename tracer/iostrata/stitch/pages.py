@@ -203,7 +203,7 @@ def _without_chance(readers: _Readers, tied: Tied, asked: Asked, keyed: Ints) ->
     told = row[tied.row]
     asker = readers.owners.find(at(asked.tid, told), at(asked.begin_ns, told))
     own = (asker == tied.owner) & (at(asked.file, told) == at(readers.file, asker))
-    chance = (told >= 0) & (own | np.isin(tied.owner, keyed))
+    chance = (told >= 0) & (own | one_of(tied.owner, keyed))
     return tied.rows(np.flatnonzero(~chance))
 
 
@@ -240,7 +240,7 @@ def _written_to(facts: Facts, device_key: Ints) -> Ints:
 
 def _are_made_up(facts: Facts, device_key: Ints) -> NDArray[np.bool_]:
     made_up = [key for key in distinct(device_key).tolist() if facts.file_system(key) in MADE_UP]
-    return np.isin(device_key, made_up)
+    return one_of(device_key, made_up)
 
 
 def read_at_once(owners: Owners) -> Spans:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from iostrata.cgroups import virtual_machine_of
-from iostrata.columns import Ints
+from iostrata.columns import Ints, one_of
 from iostrata.trace.cells import integer
 from iostrata.trace.clocks import Exchange, TscOffset, exchange_of
 from iostrata.trace.echo import Echo
@@ -175,7 +175,7 @@ class Facts:
 
     def running_machines(self, pid: Ints) -> Ints:
         """Of some processes those that are known to run a virtual machine, 0 for all others."""
-        return np.where(np.isin(pid, list(self.vmms)), pid, 0)
+        return np.where(one_of(pid, list(self.vmms)), pid, 0)
 
     def virtual_machine(self, pid: int, cgroup: str) -> str:
         """What a process runs, by its QEMU's name or by its control group's path; empty: none.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, coded, distinct, integers
+from iostrata.columns import AsOf, Ints, coded, distinct, integers, one_of
 from iostrata.foreign import shown
 from iostrata.trace.read import Trace
 
@@ -60,7 +60,7 @@ class ProcessNames(_Names):
             process = threads["process"]
             name = np.where(process != b"", process, name)
             own |= process != b""
-        rows = np.flatnonzero(own | ~np.isin(tgid, tgid[own]))
+        rows = np.flatnonzero(own | ~one_of(tgid, tgid[own]))
         super().__init__(tgid[rows], time[rows], name[rows])
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at
+from iostrata.columns import AsOf, Ints, at, one_of
 from iostrata.hops.connections import number_of
 from iostrata.hops.hop import Serves
 from iostrata.hops.targets import answered, places_of
@@ -36,7 +36,7 @@ def serves_of(lower: Trace, reads: bool = False) -> tuple[Serves, Pieces]:
         END, "command_key", "itt", "connection", "ends", "offset_bytes", "size_bytes", "opcode",
     )  # fmt: skip
     began = _begins(begun, done)
-    reading = np.isin(done["opcode"], READ)
+    reading = one_of(done["opcode"], READ)
     rows = np.flatnonzero((began >= 0) & (reads | ~reading))
     done = {name: column[rows] for name, column in done.items()}
     begun = {name: column[began[rows]] for name, column in begun.items()}
@@ -55,7 +55,7 @@ def serves_of(lower: Trace, reads: bool = False) -> tuple[Serves, Pieces]:
         shared=none.astype(np.bool_),
         piece=np.arange(len(rows)),
         agent=none,
-        flush=np.isin(done["opcode"], SYNCHRONIZE_CACHE),
+        flush=one_of(done["opcode"], SYNCHRONIZE_CACHE),
         offset_bytes=places_of(done["offset_bytes"], reading[rows]),
         size_bytes=done["size_bytes"],
     )

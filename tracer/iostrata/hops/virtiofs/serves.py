@@ -57,8 +57,8 @@ def serves_by_calls(lower: Trace) -> tuple[Serves, Pieces]:
     """Of daemons that tell of no request: each call that writes or makes durable, by the place in
     whatever file."""
     telling = distinct(columns_of(lower.points["virtiofs_request"], "tgid")["tgid"])
-    silent = np.setdiff1d(processes_of(lower, THREAD_DAEMON, DAEMON_NAME), telling)
-    serves, pieces = served_by(lower, silent)
+    daemons = processes_of(lower, THREAD_DAEMON, DAEMON_NAME)
+    serves, pieces = served_by(lower, daemons[~one_of(daemons, telling)])
     key, never = np.where(serves.flush, SYNC_KEY, serves.key), np.zeros(len(serves), np.bool_)
     return replace(serves, key=key, group=serves.agent, shared=never), pieces
 
