@@ -17,10 +17,10 @@ static inline bool before(const struct run *one, const struct run *other)
 	return one->number < other->number;
 }
 
-static void sink(struct run *heap, int64_t count, int64_t at)
+/* ``sinking`` in place of the run at ``at``. It is no part of the heap before: what was just written
+ * there in parts, the CPU cannot read as a whole for a while. */
+static inline void sink(struct run *heap, int64_t count, int64_t at, struct run sinking)
 {
-	struct run sinking = heap[at];
-
 	for (int64_t child; (child = 2 * at + 1) < count; at = child) {
 		if (child + 1 < count && before(&heap[child + 1], &heap[child]))
 			child++;
@@ -56,12 +56,11 @@ PUBLIC int64_t merge(const uint64_t *const *times_ns, const int64_t *edges, int6
 		if (edges[number] < edges[number + 1])
 			heap[left++] = (struct run){ times_ns[number][0], edges[number], number };
 	for (int64_t at = left / 2; at--;)
-		sink(heap, left, at);
+		sink(heap, left, at, heap[at]);
 	while (left) {
-		struct run *first = &heap[0];
-		const uint64_t *own_ns = times_ns[first->number];
-		int64_t begin = edges[first->number], end = edges[first->number + 1];
-		int64_t next = first->next;
+		int64_t number = heap[0].number, next = heap[0].next;
+		int64_t begin = edges[number], end = edges[number + 1];
+		const uint64_t *own_ns = times_ns[number];
 		uint64_t last_ns = until_ns(heap, left);
 
 		for (; next < end && own_ns[next - begin] <= last_ns; next++) {
@@ -69,10 +68,9 @@ PUBLIC int64_t merge(const uint64_t *const *times_ns, const int64_t *edges, int6
 			places[next] = place++;
 		}
 		if (next < end)
-			*first = (struct run){ own_ns[next - begin], next, first->number };
-		else
-			*first = heap[--left];
-		sink(heap, left, 0);
+			sink(heap, left, 0, (struct run){ own_ns[next - begin], next, number });
+		else if (--left)
+			sink(heap, left, 0, heap[left]);
 	}
 	return 0;
 }
