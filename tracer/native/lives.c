@@ -33,8 +33,8 @@ static inline int is_by(const struct completions *of, int64_t place, int64_t tim
 	return place < of->events.count && of->events.time_ns[place] <= time_ns;
 }
 
-static void end(const struct lives *all, struct walk *walk, const struct completions *of,
-		int64_t place)
+static inline void end(const struct lives *all, struct walk *walk, const struct completions *of,
+		       int64_t place)
 {
 	int64_t time_ns = of->events.time_ns[place];
 	int64_t bio = latest_by(walk, of->events.key[place], time_ns);
@@ -45,7 +45,8 @@ static void end(const struct lives *all, struct walk *walk, const struct complet
 }
 
 /* All completions by a time; ``next``: of either kind, the first that has not been. */
-static void end_by(const struct lives *all, struct walk *walk, int64_t next[2], int64_t time_ns)
+static inline void end_by(const struct lives *all, struct walk *walk, int64_t next[2],
+			  int64_t time_ns)
 {
 	const struct completions *one = &all->of_request, *other = &all->alone;
 
