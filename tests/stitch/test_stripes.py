@@ -121,8 +121,8 @@ def test_a_stripe_of_nobody_known_is_nobodys() -> None:
     assert accounts(breakdown)[100][0]["device.data"] == 2_000 + 10_000
 
 
-def test_of_two_writes_to_one_stripe_the_first_to_end_has_it() -> None:
-    """The other one came too late for it, or has it together with this one."""
+def test_of_two_writes_to_one_stripe_the_later_has_what_is_written_before() -> None:
+    """It came too late for that, and waits until the stripe is free."""
     world = array(known=True)
     below(world, SDB, 100, 4_000, 24_000, place_of(520))
     below(world, SDB, 101, 25_000, 55_000, place_of(520))
@@ -130,7 +130,7 @@ def test_of_two_writes_to_one_stripe_the_first_to_end_has_it() -> None:
     write(world, 0, 520 + CHUNK, 55_500)
     found = accounts(told(world))
     assert found[101][0]["device.data"] == 20_000
-    assert found[100][0]["device.data"] == 30_000
+    assert found[100][0]["device.data"] == 20_000 + 30_000
 
 
 @pytest.mark.parametrize("chunk", range(4))
@@ -216,3 +216,16 @@ def test_an_array_that_is_reshaped_has_no_layout() -> None:
     before, after = (pairs(Layout(128, disks, {}), 200, 100_000, disks) for disks in (2, 3))
     above, disk, place = (np.concatenate(both) for both in zip(before, after, strict=True))
     assert allowed(10, above, disk, place) == []
+
+
+def test_a_stripe_that_is_written_for_two_at_once_is_both_ones() -> None:
+    """Neither's data is where the parity is, which both wait for; also who comes meanwhile."""
+    world = array(known=True)
+    sector = 520
+    for disk, end in ((SDB, 44_500), (SDC, 44_600)):
+        below(world, disk, 100 + (disk == SDC), 4_000, end, place_of(sector))
+    write(world, 0, sector, 45_000)
+    write(world, 4_000, sector + CHUNK, 46_000)
+    found = accounts(told(world))
+    assert found[100][0]["device.data"] == 40_600
+    assert found[4_100][0]["device.data"] == 44_600 - 6_000

@@ -478,6 +478,25 @@ def test_a_mirror_flushes_its_disks_for_its_log_first(*, known: bool) -> None:
     assert times == (whole if known else [[10_000, 10_000], [20_000, 0]])
 
 
+def test_a_mirror_flushes_its_disks_before_what_a_journal_commits_with() -> None:
+    """A write that asks for a flush first has those of the disks that end before its data begins."""
+    world, mirror, _, disks = on_mirror(known=True)
+    resume(world, KWORKER, 600, 1_800, 1_900, state=IDLE)
+    mirror.queue(2_000, 100, 0xB0, flags=WRITE | FLUSH)
+    for disk, block in enumerate(disks):
+        block.queue(3_000 + disk, KWORKER, 0xE0 + disk, sector=0, size=0, flags=FLUSH, kernel=1)
+        block.flush(3_100, 13_100, 0xF0 + disk, 0xE0 + disk, 0xF4 + disk)
+    resume(world, KWORKER, 3_200, 13_200, 13_300)
+    for disk, block in enumerate(disks):
+        place = {"sector": 8 + BEHIND * (not disk)}
+        block.queue(14_000, KWORKER, 0xE2 + disk, kernel=1, **place)
+        block.request(14_100, 24_100, 0x1E2 + disk, 0xE2 + disk, **place)
+    mirror.complete(24_100, 0xB0)
+    one_write(world, THIN, 24_100)
+    account = accounts(told(world))[100][0]
+    assert (account["device.flush"], account["device.data"]) == (10_000, 10_000)
+
+
 def test_what_an_array_of_device_mappers_reads_for_its_stripes() -> None:
     """md tells no places of such: what its thread reads is for whom it then writes to the same
     place, of whatever disk; what it reads for itself is nobody's."""

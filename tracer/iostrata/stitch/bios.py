@@ -60,6 +60,7 @@ class Bios:
     discard: NDArray[np.bool_]
     read: NDArray[np.bool_]
     wants_flush: NDArray[np.bool_]
+    begins_with_flush: NDArray[np.bool_]
     kernel_thread: NDArray[np.bool_]
     held: NDArray[np.bool_]
     data_tid: Ints
@@ -132,6 +133,7 @@ def bios_of(window: Window, requests: Requests, completed: Columns) -> tuple[Bio
         discard=(begun.flags & OPERATION_MASK) == OP_DISCARD,
         read=reads_data(begun.flags),
         wants_flush=begun.wants_flush,
+        begins_with_flush=begun.begins_with_flush,
         kernel_thread=begun.kernel_thread[root] != 0,
         held=begun.held[root] != 0,
         data_tid=begun.data_tid[root],

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +20,8 @@ from iostrata.stitch.stacked import on_stacked
 from iostrata.stitch.wakers import Explained, Tied
 
 READ, AHEAD = RANK["device.read"], RANK["device.readahead"]
+MOST_BELOW: Final = 16
+"""Devices upon one another."""
 
 
 class Others:
@@ -38,8 +42,12 @@ class Others:
         )
         # What a commit consists of, it is waited for as a commit.
         tied = tied.rows(np.flatnonzero(~own & ~self._disks.journal[tied.row]))
-        if len(tied.row):
-            spans.extend(self._of_bios(tied))
+        root = self._disks.bios.root
+        whole = root[tied.row] == tied.row
+        for some, upper in ((tied.rows(np.flatnonzero(whole)), root),
+                            (tied.rows(np.flatnonzero(~whole)), None)):  # fmt: skip
+            if len(some.row):
+                spans.extend(self._of_bios(some, self._parts(some.row) if upper is None else upper))
         tied = explained.calls
         if not len(tied.row):
             return spans.collect()
@@ -49,9 +57,22 @@ class Others:
         spans.extend(follow(called, edges_of(tied, tied.row)))
         return spans.collect()
 
-    def _of_bios(self, tied: Tied) -> Spans:
-        disks = self._disks
-        bios, root = disks.bios, disks.bios.root
+    def _parts(self, row: Ints) -> Ints:
+        """Of each bio which of some others (``row``), themselves below others, it was made for."""
+        parent = self._disks.bios.parent
+        wanted = np.zeros(len(parent), np.bool_)
+        wanted[row] = True
+        found = np.arange(len(parent))
+        for _ in range(MOST_BELOW):
+            up = ~wanted[found] & (parent[found] >= 0)
+            if not up.any():
+                break
+            found[up] = parent[found[up]]
+        return found
+
+    def _of_bios(self, tied: Tied, root: Ints) -> Spans:
+        """``root``: of each bio the one that it is of."""
+        disks, bios = self._disks, self._disks.bios
         wanted = np.zeros(len(root), np.bool_)
         wanted[tied.row] = True
         whole = np.where(wanted[root], root, -1)

@@ -206,7 +206,7 @@ class Stack:
         some = np.flatnonzero(loose)
         loose[some] = ~workers.works_for_another(bios.tid[some], bios.begin_ns[some])
         bare, trace = is_bare(bios, requests), window.trace
-        parent, tied_by, settled = _by_stripe(bios, bare, loose, lower_of, trace)
+        parent, tied_by, settled, others = _by_stripe(bios, bare, loose, lower_of, trace)
         loose &= ~settled
         with_stripes = replace(bios, parent=parent)
         upkeep, self.hands = upkeep_of(with_stripes, loose, lower_of, sleeps, window)
@@ -219,7 +219,7 @@ class Stack:
         parent, above, tied = _by_time(with_stripes, requests, bare, loose, above, lower_of)
         read = read_for_stripes(bios, loose, parent, lower_of, window)
         tied_by[read.bio] = PLACE
-        self.upkeep = Upkeep(**joined([self.upkeep, read]))
+        self.upkeep = Upkeep(**joined([self.upkeep, read, others]))
         self.tied_by = bios.of_root(np.where(tied, TIME, tied_by))
         lower = lowered(parent, above, bios.device_key)
         if len(self.upkeep.bio):
@@ -330,10 +330,10 @@ def _by_stripe(
     loose: NDArray[np.bool_],
     lower_of: Mapping[int, Ints],
     trace: Trace,
-) -> tuple[Ints, Ints, NDArray[np.bool_]]:
-    """Bios that are for a stripe of an array: ``parent`` with them, of each one of TIED_BY, and of
-    which that is all that is to be said."""
-    parent, tied_by = bios.parent.copy(), np.full(len(bios), KEY)
+) -> tuple[Ints, Ints, NDArray[np.bool_], Upkeep]:
+    """Bios that are for a stripe of an array: ``parent`` with them, of each one of TIED_BY, of
+    which that is all that is to be said, and for whom else they are."""
+    parent, tied_by, others = bios.parent.copy(), np.full(len(bios), KEY), [NOTHING]
     settled = np.zeros(len(bios), np.bool_)
     arrays, told = arrays_of(trace), told_of(trace.facts)
     for device in (*arrays, *told):
@@ -351,9 +351,10 @@ def _by_stripe(
             found = of_striping(bios, rows, above, told[device], mirror=mirror)
         else:
             found = of_stripes(bios, rows, above, lower_of[device], arrays[device])
-        parent[rows], settled[rows] = found
+        parent[rows], settled[rows], (row, upper) = found
+        others.append(Upkeep(row, upper, bios.begin_ns[upper], bios.life_end_ns[upper]))
         tied_by[rows[parent[rows] >= 0]] = PLACE
-    return parent, tied_by, settled
+    return parent, tied_by, settled, Upkeep(**joined(others))
 
 
 def _of_mirrors(bios: Bios, facts: Facts) -> NDArray[np.bool_]:

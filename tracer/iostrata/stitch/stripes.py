@@ -16,38 +16,38 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, distinct, one_of, order_of
+from iostrata.columns import NEVER, AsOf, Ints, at, distinct, one_of, order_of, overlapping
 from iostrata.stitch.arrays import Array, Layout, agreed
 from iostrata.stitch.bios import Bios
 
+Found = tuple[Ints, NDArray[np.bool_], tuple[Ints, Ints]]
+NO_OTHERS: Final = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 SEARCH: Final = 1024
 """How many of those above that end next are looked at."""
 
 
-def of_stripes(
-    bios: Bios, rows: Ints, above: Ints, devices: Ints, array: Array
-) -> tuple[Ints, NDArray[np.bool_]]:
-    """For which writes on an array bios below are, -1: none that is known; and of which that is all
-    that is to be said: by time alone, they could be for others.
+def of_stripes(bios: Bios, rows: Ints, above: Ints, devices: Ints, array: Array) -> Found:
+    """For which writes on an array bios below are, -1: none that is known; of which that is all
+    that is to be said: by time alone, they could be for others; and which of them are for which
+    other writes, too (rows).
 
     ``above``: rows of the writes, all on the ``array``.
     """
     if not len(above):
-        return np.full(len(rows), -1), np.zeros(len(rows), np.bool_)
+        return np.full(len(rows), -1), np.zeros(len(rows), np.bool_), NO_OTHERS
     device = int(bios.device_key[above[0]])
     told = bios.old_device_key == device
     data = np.flatnonzero(told & (bios.old_sector > 0) & one_of(bios.device_key, devices))
     layout = _known(bios, data, above, array.layouts)
     if layout is None:
         found = _beside_data(bios, rows, device, devices)
-        return found, (found >= 0) | (told[rows] & ~_alone(bios, rows, above))
+        return found, (found >= 0) | (told[rows] & ~_alone(bios, rows, above)), NO_OTHERS
     place = np.where(told[rows], layout.place_on(bios.device_key[rows], bios.sector[rows]), -1)
-    return _first_to_end(bios, rows, place, above, layout), place >= 0
+    found = _first_to_end(bios, rows, place, above, layout)
+    return found, place >= 0, _others(bios, rows, place, found, above, layout)
 
 
-def of_striping(
-    bios: Bios, rows: Ints, above: Ints, layout: Layout, *, mirror: bool
-) -> tuple[Ints, NDArray[np.bool_]]:
+def of_striping(bios: Bios, rows: Ints, above: Ints, layout: Layout, *, mirror: bool) -> Found:
     """The same of an array or a ``mirror`` whose layout is told: of no bio below it is said that it
     was made for one above."""
     found, there = np.full(len(rows), -1), one_of(bios.device_key[rows], list(layout.begin_of))
@@ -56,23 +56,30 @@ def of_striping(
         layout.place_on(bios.device_key[rows], bios.sector[rows]),
         -1,
     )
+    others = NO_OTHERS
     if len(above):
         found = _first_to_end(bios, rows, place, above, layout)
+        others = _others(bios, rows, place, found, above, layout)
     if mirror:
         empty = np.flatnonzero(there & bios.wants_flush[rows] & (bios.size_bytes[rows] == 0))
-        asked = above[bios.wants_flush[above] & (bios.size_bytes[above] == 0)]
-        found[empty] = _last_before(bios, rows[empty], asked)
-    return found, (place >= 0) | (found >= 0)
+        asked = above[bios.begins_with_flush[above]]
+        # With data, it is flushed before that.
+        data = np.full(len(bios), NEVER)
+        np.minimum.at(data, found[found >= 0], bios.queue_ns[rows[found >= 0]])
+        end = np.where(bios.size_bytes[asked] > 0, data[asked], bios.life_end_ns[asked])
+        known = end < NEVER
+        found[empty] = _last_before(bios, rows[empty], asked[known], end[known])
+    return found, (place >= 0) | (found >= 0), others
 
 
-def _last_before(bios: Bios, rows: Ints, asked: Ints) -> Ints:
-    """For which of the flushes that were ``asked`` for those of a mirror's disks are: what it hands
-    on is complete when the last of these is; those before are the mirror's own, for its log."""
+def _last_before(bios: Bios, rows: Ints, asked: Ints, end_ns: Ints) -> Ints:
+    """For which of the flushes that were ``asked`` for, until then, those of a mirror's disks are:
+    what it hands on is complete when the last of these is; those before are the mirror's own, for
+    its log."""
     found = np.full(len(rows), -1)
     ended = AsOf(bios.device_key[rows], bios.life_end_ns[rows])
     for device in distinct(bios.device_key[rows]):
-        end = bios.life_end_ns[asked]
-        last = ended.at_or_before(np.full(len(asked), device), end)
+        last = ended.at_or_before(np.full(len(asked), device), end_ns)
         mine = np.flatnonzero((last >= 0) & (at(bios.begin_ns[rows], last) >= bios.queue_ns[asked]))
         found[last[mine]] = asked[mine]
     return found
@@ -111,6 +118,30 @@ def _first_to_end(bios: Bios, rows: Ints, place: Ints, above: Ints, layout: Layo
         found[left[holds]] = upper[following[holds]]
         left, following = left[~holds], following[~holds] + 1
     return found
+
+
+def _others(
+    bios: Bios, rows: Ints, place: Ints, found: Ints, above: Ints, layout: Layout
+) -> tuple[Ints, Ints]:
+    """Of a stripe that is written for several at once, each bio and whom else it was for: none ends
+    before its parities are written, with what they are of (handle_stripe_clean_event)."""
+    mine = np.flatnonzero((place >= 0) & (found >= 0))
+    above = above[bios.life_end_ns[above] >= 0]
+    one, other = overlapping(
+        np.zeros(len(mine), np.int64), bios.queue_ns[rows[mine]], bios.life_end_ns[rows[mine]],
+        np.zeros(len(above), np.int64), bios.queue_ns[above], bios.life_end_ns[above],
+    )  # fmt: skip
+    row, upper = rows[mine[one]], above[other]
+    within = bios.life_end_ns[upper] >= bios.life_end_ns[row]
+    within &= upper != found[mine[one]]
+    begin = bios.sector[upper]
+    within &= layout.reaches(
+        place[mine[one]],
+        bios.size_bytes[row] // 512,
+        begin,
+        begin + bios.size_bytes[upper] // 512,
+    )
+    return row[within], upper[within]
 
 
 def _alone(bios: Bios, rows: Ints, above: Ints) -> NDArray[np.bool_]:

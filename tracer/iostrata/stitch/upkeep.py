@@ -64,6 +64,8 @@ class Upkeep:
             return root
         found = np.arange(len(root))
         last = order_of(self.begin_ns)[::-1]
+        # What was made for one is that one's, for whomever else it is.
+        last = last[root[self.bio[last]] == self.bio[last]]
         found[self.bio[last]] = root[self.above[last]]
         return found[root]
 
