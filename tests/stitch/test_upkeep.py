@@ -479,7 +479,7 @@ def test_a_mirror_flushes_its_disks_for_its_log_first(*, known: bool) -> None:
 
 
 def test_a_mirror_flushes_its_disks_before_what_a_journal_commits_with() -> None:
-    """A write that asks for a flush first has those of the disks that end before its data begins."""
+    """Who asks for a flush first has those of the disks that end before its data begins."""
     world, mirror, _, disks = on_mirror(known=True)
     resume(world, KWORKER, 600, 1_800, 1_900, state=IDLE)
     mirror.queue(2_000, 100, 0xB0, flags=WRITE | FLUSH)
