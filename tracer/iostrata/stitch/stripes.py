@@ -16,12 +16,24 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import NEVER, AsOf, Ints, at, distinct, one_of, order_of, overlapping
+from iostrata.columns import (
+    NEVER,
+    AsOf,
+    Ints,
+    at,
+    distinct,
+    one_of,
+    order_of,
+    overlapping,
+    ranges,
+)
 from iostrata.stitch.arrays import Array, Layout, agreed
 from iostrata.stitch.bios import Bios
 
 Found = tuple[Ints, NDArray[np.bool_], tuple[Ints, Ints]]
 NO_OTHERS: Final = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+MOST_ROWS: Final = 1024
+"""Of chunks: more than any write has."""
 SEARCH: Final = 1024
 """How many of those above that end next are looked at."""
 
@@ -126,10 +138,17 @@ def _others(
     """Of a stripe that is written for several at once, each bio and whom else it was for: none ends
     before its parities are written, with what they are of (handle_stripe_clean_event)."""
     mine = np.flatnonzero((place >= 0) & (found >= 0))
-    above = above[bios.life_end_ns[above] >= 0]
+    above = above[(bios.life_end_ns[above] >= 0) & (bios.size_bytes[above] > 0)]
+    # By rows of chunks, of which a write may have several.
+    first, last = (
+        (bios.sector[above] + behind) // (layout.chunk * layout.disks)
+        for behind in (0, bios.size_bytes[above] // 512 - 1)
+    )
+    count = np.minimum(last - first + 1, MOST_ROWS)
+    above, row_of = np.repeat(above, count), np.repeat(first, count) + ranges(count)
     one, other = overlapping(
-        np.zeros(len(mine), np.int64), bios.queue_ns[rows[mine]], bios.life_end_ns[rows[mine]],
-        np.zeros(len(above), np.int64), bios.queue_ns[above], bios.life_end_ns[above],
+        place[mine] // layout.chunk, bios.queue_ns[rows[mine]], bios.life_end_ns[rows[mine]],
+        row_of, bios.queue_ns[above], bios.life_end_ns[above],
     )  # fmt: skip
     row, upper = rows[mine[one]], above[other]
     within = bios.life_end_ns[upper] >= bios.life_end_ns[row]
