@@ -29,7 +29,15 @@ class Figures(Struct, frozen=True, kw_only=True):
     share: Share
 
 
-class Part(Struct, frozen=True):
+class Home(Struct, frozen=True, kw_only=True):
+    """Where a process belongs, behind whatever else is said of it: as of a Part."""
+
+    cgroup: str | UnsetType = UNSET
+    container: str | UnsetType = UNSET
+    virtual_machine: str | UnsetType = UNSET
+
+
+class Part(Home, frozen=True):
     """What one process is behind of a row: ns a write, and as a part of the total's mean.
 
     ``process``: ``unknown``: it was not seen; ``idle``: nobody, the CPU or the disk had nothing
@@ -40,9 +48,6 @@ class Part(Struct, frozen=True):
     process: str
     mean_ns: Ns
     share: Share
-    cgroup: str | UnsetType = UNSET
-    container: str | UnsetType = UNSET
-    virtual_machine: str | UnsetType = UNSET
 
 
 class LayerFigures(Figures, frozen=True):
@@ -238,7 +243,7 @@ class Unseen(Struct, frozen=True):
     mean_ns: Ns
 
 
-class Waker(Struct, frozen=True):
+class Waker(Home, frozen=True):
     """Who ended sleeps for no cause that was observed. ``mean_ns``: a write; all else as a Part's.
 
     ``process``: also ``an interrupt`` and ``a timer``.
@@ -247,9 +252,6 @@ class Waker(Struct, frozen=True):
     machine: str
     process: str
     mean_ns: Ns
-    cgroup: str | UnsetType = UNSET
-    container: str | UnsetType = UNSET
-    virtual_machine: str | UnsetType = UNSET
 
 
 class Quality(Struct, frozen=True, kw_only=True):

@@ -44,10 +44,11 @@ class Others:
         tied = tied.rows(np.flatnonzero(~own & ~self._disks.journal[tied.row]))
         root = self._disks.bios.root
         whole = root[tied.row] == tied.row
-        for some, upper in ((tied.rows(np.flatnonzero(whole)), root),
-                            (tied.rows(np.flatnonzero(~whole)), None)):  # fmt: skip
-            if len(some.row):
-                spans.extend(self._of_bios(some, self._parts(some.row) if upper is None else upper))
+        if whole.any():
+            spans.extend(self._of_bios(tied.rows(np.flatnonzero(whole)), root))
+        if not whole.all():
+            parts = tied.rows(np.flatnonzero(~whole))
+            spans.extend(self._of_bios(parts, self._parts(parts.row)))
         tied = explained.calls
         if not len(tied.row):
             return spans.collect()

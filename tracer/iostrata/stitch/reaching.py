@@ -164,9 +164,11 @@ def _of_one_at_a_time(window: Window, lost: Union) -> Iterator[Reach]:
         if is_of_snapshot(block, facts.blocks) or is_mirror(block)
         for key in (block.device_key, *block.lower_keys, *block.store_keys)
     }
+    if not below:
+        return
     queued = window.columns("block_bio_queue", "bio_key")
     begun = AsOf(queued["bio_key"], queued["time_ns"])
-    for point in ("block_rq_complete", "block_bio_complete") if below else ():
+    for point in ("block_rq_complete", "block_bio_complete"):
         done = window.columns(point, "bio_key", "dev")
         mine = (done["bio_key"] != 0) & one_of(done["dev"], list(below))
         key, over = done["bio_key"][mine], done["time_ns"][mine]
