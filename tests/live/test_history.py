@@ -11,6 +11,7 @@ import pytest
 from iostrata.analysis import analyse
 from iostrata.attribute.selection import by_segment, joined, select
 from iostrata.live import History, Interval, Replayed
+from iostrata.live.ended import UNKNOWN, Kind
 from iostrata.model import Breakdown
 from iostrata.recording import open_recording
 
@@ -56,7 +57,7 @@ def test_the_summary_is_of_the_last_intervals(breakdown: Breakdown) -> None:
     assert all(len(strip) == len(found) for strip in summary.strips.values())
     for number, interval in enumerate(found):
         mean = float(interval.breakdown.writes.latency_ns.mean()) if interval.breakdown else None
-        assert summary.strips["", "total"][number] == mean
+        assert summary.strips["", "total"][number] == (mean and pytest.approx(mean))
 
 
 def test_chosen_writes(breakdown: Breakdown) -> None:
@@ -125,7 +126,10 @@ def test_a_second_of_which_little_was_looked_at_counts_for_all_that_it_had(
     short, long = select(breakdown, order[:100]), select(breakdown, order[-50:])
     history = History(2)
     for number, (part, skipped, each) in enumerate(((short, 9_000, 10.0), (long, 0, 1.0))):
-        history.add(Interval(number, number + 1, 0, skipped, 1_000, None, part, {}, each=each))
+        kinds = np.full(len(part.writes), UNKNOWN)
+        history.add(
+            Interval(number, number + 1, 0, skipped, 1_000, None, part, {}, each=each, kinds=kinds)
+        )
     summary = history.summary({})
     shorter, longer = (float(one.writes.latency_ns.mean()) for one in (short, long))
     assert summary.table
@@ -134,8 +138,42 @@ def test_a_second_of_which_little_was_looked_at_counts_for_all_that_it_had(
     figures = [row.figures.mean_ns for row in summary.table.rows]
     total = sum(figures) + summary.table.residual.mean_ns
     assert total == pytest.approx(summary.table.total.mean_ns)
-    history.add(Interval(2, 3, 0, 10**9, 1_000, None, short, {}, each=1e6))
-    table = history.summary({}).table
-    assert table
-    assert table.total.mean_ns == pytest.approx(shorter, rel=0.02)
-    assert table.count < 21_000
+
+
+def test_writes_stand_for_all_that_ended_like_them(breakdown: Breakdown) -> None:
+    """How many of each kind there were is known of all, how long they took of some."""
+    order = np.argsort(breakdown.writes.latency_ns)
+    short, long = select(breakdown, order[:100]), select(breakdown, order[-50:])
+    shorter, longer = (float(one.writes.latency_ns.mean()) for one in (short, long))
+    history = History(3)
+    for number, (part, kind) in enumerate(((short, 7), (short, 7), (long, 8))):
+        kinds = np.full(len(part.writes), kind)
+        ended = {7: Kind(400, 1_000), 8: Kind(20, 3_000)}
+        history.add(Interval(number, number + 1, 0, 9_000, 1_000, 5, part, {}, 0, 1, ended, kinds))
+    summary = history.summary({})
+    assert summary.table
+    expected = (1200 * shorter + 60 * longer) / 1260
+    assert summary.table.total.mean_ns == pytest.approx(expected)
+    assert summary.table.total.p50_ns < shorter * 2
+    assert summary.table.total.max_ns == long.writes.latency_ns.max()
+    figures = [row.figures.mean_ns for row in summary.table.rows]
+    total = sum(figures) + summary.table.residual.mean_ns
+    assert total == pytest.approx(expected)
+    segments = sum(one.figures.mean_ns for one in summary.table.segments)
+    assert segments == pytest.approx(sum(figures))
+    assert summary.writes_per_s == (420 * 1e9,) * 3
+    assert summary.error == pytest.approx(0)
+    assert summary.missing == 0
+    assert summary.seen_ns is None
+
+
+def test_calls_like_which_none_was_looked_at_are_missing(breakdown: Breakdown) -> None:
+    kinds = np.full(len(breakdown.writes), 7)
+    ended = {7: Kind(9_000, 1_000), 9: Kind(1, 3_000)}
+    history = History(1)
+    history.add(Interval(0, 10**9, 0, 9_000, 1_000, 5, breakdown, {}, 0, 1, ended, kinds))
+    summary = history.summary({})
+    assert summary.missing == 0.75
+    assert list(summary.writes_per_s) == [9_001]
+    chosen = history.summary({"method": "fsync"})
+    assert list(chosen.writes_per_s) == [9_000 * 200 / 800]

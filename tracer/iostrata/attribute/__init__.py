@@ -20,7 +20,7 @@ from iostrata.attribute.selection import (
 )
 from iostrata.attribute.series import series
 from iostrata.attribute.spread import histogram, over_time
-from iostrata.attribute.summarise import regrouped, summarise, tabulate
+from iostrata.attribute.summarise import regrouped, summarise, tabulate, tabulate_weighed
 from iostrata.attribute.sweep import Credit, Held, Shared, attribute, share, sweep
 from iostrata.attribute.timeline import segments
 
@@ -28,5 +28,5 @@ __all__ = [
     "ALL", "FEWEST_RUNS", "Choice", "Chosen", "Credit", "Held", "Run", "Shared", "WallTime",
     "Wanted", "attribute", "blocks", "by_segment", "charts", "chosen", "compare", "histogram",
     "joined", "joined_writes", "over_time", "percentile", "process_name", "regrouped", "run_of",
-    "segments", "select", "series", "share", "summarise", "sweep", "tabulate",
+    "segments", "select", "series", "share", "summarise", "sweep", "tabulate", "tabulate_weighed",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from iostrata import units
 from iostrata.attribute.causes import causes, operators
-from iostrata.attribute.figures import figures
+from iostrata.attribute.figures import figures, weighed
 from iostrata.attribute.rhythm import rhythm
 from iostrata.attribute.selection import process_name
 from iostrata.attribute.tail import tail
@@ -22,7 +22,17 @@ from iostrata.cgroups import container_of
 from iostrata.columns import Ints, coded, distinct, rows_of
 from iostrata.crew import both
 from iostrata.errors import UsageError
-from iostrata.model import WRITTEN, Breakdown, Row, SegmentRow, Served, Summary, Table, Writes
+from iostrata.model import (
+    WRITTEN,
+    Breakdown,
+    Figures,
+    Row,
+    SegmentRow,
+    Served,
+    Summary,
+    Table,
+    Writes,
+)
 
 GROUPINGS = (
     "method", "size", "process", "file_system", "device", "machine", "file", "directory", "thread",
@@ -124,7 +134,7 @@ def tabulate(breakdown: Breakdown, name: str, writes: Ints) -> Table:
         total=figures(total, mean),
         rows=rows,
         residual=figures(residual_ns, mean),
-        segments=_segments(breakdown, rows, time_ns, mean),
+        segments=_segments(breakdown, rows, time_ns, lambda times: figures(times, mean)),
         tail=slow,
         causes=causes(rows, slow, own_of(breakdown.writes, writes)),
         operators=operators(breakdown, writes, mean),
@@ -132,8 +142,34 @@ def tabulate(breakdown: Breakdown, name: str, writes: Ints) -> Table:
     )
 
 
+def tabulate_weighed(breakdown: Breakdown, name: str, weights: NDArray[np.float64]) -> Table:
+    """The table of all writes, each of which was seen in place of so many: rows and totals."""
+    latency = breakdown.writes.latency_ns
+    mean = float(latency @ weights) / float(weights.sum())
+
+    def told(times: NDArray[np.int64]) -> Figures:
+        return weighed(times, weights, mean)
+
+    rows = tuple(
+        Row(layer, told(times))
+        for layer, times in zip(breakdown.layers, breakdown.time_ns, strict=True)
+        if times.any()
+    )
+    return Table(
+        name=name,
+        count=len(latency),
+        total=told(latency),
+        rows=rows,
+        residual=told(breakdown.residual_ns),
+        segments=_segments(breakdown, rows, breakdown.time_ns, told),
+    )
+
+
 def _segments(
-    breakdown: Breakdown, rows: Sequence[Row], time_ns: NDArray[np.int64], mean_ns: float
+    breakdown: Breakdown,
+    rows: Sequence[Row],
+    time_ns: NDArray[np.int64],
+    told: Callable[[NDArray[np.int64]], Figures],
 ) -> tuple[SegmentRow, ...]:
     """``rows``: of the layers that have any of ``time_ns``, of which there is a row a layer."""
     figures_of = {row.layer: row.figures for row in rows}
@@ -147,7 +183,7 @@ def _segments(
             # A row that is alone has the same figures.
             figures_of[breakdown.layers[numbers[0]]]
             if len(numbers) == 1
-            else figures(_together(time_ns, numbers), mean_ns),
+            else told(_together(time_ns, numbers)),
         )
         for place, numbers in layers.items()
     )

@@ -4,8 +4,9 @@
 The same ``analyse`` as for any recording, of its last seconds. What it costs is
 bounded: where a second holds more events than half of ``MOST_EVENTS``, only so many are
 analysed, now of its begin, now of its end (a load may be as regular as the looks are), and the
-interval says how much was skipped. As many are before them: without those, the writes would be the
-shorter ones, as many of the others began before.
+interval says how much was skipped, and of all of it how many calls there were of which kind. As
+many are before them: without those, the writes would be the shorter ones, as many of the others
+began before.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ import numpy as np
 from iostrata.analysis import analyse
 from iostrata.attribute import select
 from iostrata.errors import NothingToAnalyse
+from iostrata.live.ended import Ended, durable_of
 from iostrata.live.interval import Interval
 from iostrata.model import Breakdown
 from iostrata.recording import RecordedMachine, Recording
+from iostrata.stitch import servers_of
 from iostrata.trace import Follower, Snapshot, Trace
 from iostrata.trace.layout import UNSEEN_HANGING
 
@@ -32,7 +35,7 @@ MOST_EVENTS: Final = 30_000
 LEAST_EVENTS: Final = 5_000
 EVENLY: Final = (5**0.5 - 1) / 2
 """Its multiples' fractions are spread over all places, however few there are."""
-LOOK_NS: Final = 70_000_000
+LOOK_NS: Final = 60_000_000
 """Of CPU time, what a look may take: where many wait for one another, an event takes much more."""
 
 
@@ -51,7 +54,7 @@ class Latest:
 
     def __init__(self, path: Path, machine: RecordedMachine) -> None:
         self._path, self._machine = path, machine
-        self._follower = Follower(path / machine.directory, machine.name)
+        self._follower = Follower(path / machine.directory, machine.name, durable_of)
         self._looks = 1
         self._events = MOST_EVENTS
 
@@ -65,7 +68,10 @@ class Latest:
             return None
         self._looks += 1
         before_ns = time.process_time_ns()
-        breakdown = self._analysed(snapshot)
+        breakdown, ended = (
+            self._analysed(snapshot),
+            Ended(snapshot.calls, servers_of(snapshot.trace)),
+        )
         self._events = affordable(self._events, time.process_time_ns() - before_ns)
         return Interval(
             begin_ns=snapshot.since_ns,
@@ -76,6 +82,8 @@ class Latest:
             each=snapshot.each,
             seen_ns=snapshot.since_ns - snapshot.begin_ns,
             breakdown=breakdown,
+            ended=ended.kinds(),
+            kinds=ended.kind_of(breakdown.writes.end_ns if breakdown else np.zeros(0, np.int64)),
             lost=snapshot.trace.lost_by_point,
             hanging=_hanging(snapshot.trace),
         )

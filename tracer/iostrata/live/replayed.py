@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from iostrata.attribute import select
+from iostrata.live.ended import UNKNOWN
 from iostrata.live.interval import Interval
 from iostrata.model import Breakdown
 
@@ -41,5 +42,6 @@ class Replayed:
             events=0,
             seen_ns=None,
             breakdown=select(self._breakdown, rows) if len(rows) else None,
+            kinds=np.full(len(rows), UNKNOWN),
             lost=self._breakdown.quality.lost,
         )

@@ -213,9 +213,10 @@ class LiveSummary(Struct, frozen=True):
     """What the live view shows: the writes of the last seconds, and how it came to that.
 
     ``table``: of ``seconds``; None: there was no write. ``sampled``: the part of that
-    time's events that was analysed (0..1): the others' writes are missing, and of those that
-    took longer than ``seen_ns`` (None: of none) some of what was analysed. ``error``: by what part
-    the total's mean may be off for that (two standard errors), None: nobody knows. ``writes_per_s``
+    time's events that was analysed (0..1); what was stands for all that was like it. ``missing``:
+    the part of all time in calls like which none was analysed (0..1), and writes that took longer
+    than ``seen_ns`` may be missing of those that no call ended (None: none may). ``error``: by what
+    part the total's mean may be off (two standard errors), None: nobody knows. ``writes_per_s``
     and ``strips``: a value an interval of the view, the latest last; strips are mean ns a
     write by (machine, layer), None where there was no write, ``total`` and ``unattributed``
     being on machine "". ``chosen``: the name that the writes must have in a column
@@ -233,3 +234,4 @@ class LiveSummary(Struct, frozen=True):
     lost: Mapping[str, int]
     hanging: int = 0
     error: float | None = 0.0
+    missing: float = 0.0

@@ -41,6 +41,7 @@ INDENT: Final = 2
 FRAME_LINES: Final = 9
 """Lines that are no layers: title, choice, head, three rows, "more", foot, keys."""
 
+LEAST_MISSING: Final = 0.005
 
 Strip = Sequence[float | None]
 
@@ -92,8 +93,10 @@ def _foot(summary: LiveSummary) -> Iterator[Text]:
         text = f"lost {count} events so far; writes that this may touch are left out"
         yield Text(text, style="bold red")
     elif summary.sampled < 1:
-        off = "far off" if summary.error is None else f"off by {summary.error:.0%}"
+        off = "far off" if summary.error is None else f"off by {max(summary.error, 0.01):.0%}"
         text = f"{share(summary.sampled)} is analysed: means may be {off}"
+        if summary.missing >= LEAST_MISSING:
+            text += f", {summary.missing:.0%} of all time missing"
         if summary.seen_ns is not None:
             text += f", writes over {duration(summary.seen_ns)} missing"
         yield Text(text, style="yellow")

@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Events to pieces to spans."""
 
-from iostrata.stitch.account import Accounted, members_of, processes_of, units_of
+from iostrata.stitch.account import (
+    Accounted,
+    members_of,
+    processes_of,
+    servers_of,
+    units_of,
+)
 from iostrata.stitch.audit import KINDS, Activities, Audit, Idle, Ways
 from iostrata.stitch.behind import Behind, Kinds, Parts
 from iostrata.stitch.bios import bios_of
@@ -19,6 +25,7 @@ from iostrata.stitch.calls import (
     Units,
     are_direct,
     method_of_write,
+    simply_durable,
 )
 from iostrata.stitch.chain import FOLLOWED
 from iostrata.stitch.collecting import may_return_in_loss
@@ -95,11 +102,11 @@ __all__ = [
     "Operations", "Owners", "Parts", "People", "Pieces", "Reads", "Requests", "Section",
     "Service", "Sleeps", "SpanList", "Spans", "Stitched", "Submissions", "Transferred",
     "Transfers", "Units", "Ways", "Window", "are_direct", "behind_cpus", "bios_of", "calls_of",
-    "commits_of", "direct_of", "downs_of", "elsewhere", "exchange_key", "exchanged_of",
-    "follow", "fuse_calls_of", "image_devices", "image_name", "images_of", "last_hit",
-    "longest_read", "may_be_disk", "may_return_in_loss", "members_of", "messages_of",
+    "commits_of", "direct_of", "downs_of", "elsewhere", "exchange_key",
+    "exchanged_of", "follow", "fuse_calls_of", "image_devices", "image_name", "images_of",
+    "last_hit", "longest_read", "may_be_disk", "may_return_in_loss", "members_of", "messages_of",
     "method_of_write", "ninep_calls_of", "pieces_of", "processes_of", "reach_of",
-    "read_outside", "reads_of", "requests_of", "rpc_calls_of", "sent_of", "short_of_cpu",
-    "sleeps_of", "stacking", "stitch", "submissions_of", "suboperations_of", "told", "units_of",
-    "whole", "window_of", "windows",
+    "read_outside", "reads_of", "requests_of", "rpc_calls_of", "sent_of", "servers_of",
+    "short_of_cpu", "simply_durable", "sleeps_of", "stacking", "stitch", "submissions_of",
+    "suboperations_of", "told", "units_of", "whole", "window_of", "windows",
 ]  # fmt: skip

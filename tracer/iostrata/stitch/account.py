@@ -63,7 +63,7 @@ class Accounted:
 
 def units_of(trace: Trace, jobs: int = 1) -> Accounted:
     """Synchronous writes and their pieces. ``jobs``: calls are looked at by so many threads."""
-    others = serving(trace)
+    others = servers_of(trace)
     submissions = submissions_of(trace)
     own = ~one_of(submissions.tgid, others)
     requests, unfinished = operations_of_requests(trace, submissions.rows(np.flatnonzero(own)))
@@ -81,7 +81,7 @@ def units_of(trace: Trace, jobs: int = 1) -> Accounted:
     return Accounted(units, pieces, for_others, short, plain)
 
 
-def serving(trace: Trace) -> Ints:
+def servers_of(trace: Trace) -> Ints:
     """The processes that serve other machines: what they write is those machines'."""
     threads = columns_of(trace.points["thread"], "tgid", "kind")
     others = (threads["kind"] >= THREAD_VMM) & (threads["kind"] != THREAD_LIBRBD)

@@ -365,6 +365,19 @@ def method_of_cut(trace: Trace, columns: Mapping[str, Ints], rwf: Ints) -> Ints:
     return np.where(durable, METHOD["sync_inode"], PLAIN)
 
 
+def simply_durable(calls: NDArray[Any]) -> tuple[Ints, Ints]:
+    """Which of system calls' events (rows) are synchronous writes of which their own columns tell
+    that: all but copies, and what makes room. And the methods."""
+    call, rwf, result = calls["call"], calls["rwf"], calls["result"]
+    writes = (call >= CALL_WRITE) & (call <= CALL_PWRITEV2) & (result != 0)
+    method = np.where(writes, method_of_write(calls["open_flags"], np.where(writes, rwf, 0)), PLAIN)
+    for number, (of_call, _) in _SYNCS.items():
+        method[call == number] = of_call
+    method[(call == CALL_SYNC_FILE_RANGE) & ((rwf & SYNC_FILE_RANGE_WAITS) == 0)] = PLAIN
+    rows = np.flatnonzero(method != PLAIN)
+    return rows, method[rows]
+
+
 class _Sharing:
     """Which copies (rows) btrfs shared with their file instead, and synchronised, as the file that
     they are from is synchronous (btrfs_remap_file_range, of fs/btrfs/reflink.c): what is copied is

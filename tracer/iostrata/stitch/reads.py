@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Containing, Ints, at, columns_of, joined, one_of, pair_key
-from iostrata.stitch.account import serving
+from iostrata.stitch.account import servers_of
 from iostrata.stitch.calls import METHOD, Pieces, Reads, Units, are_direct
 from iostrata.stitch.cut import cut_short
 from iostrata.stitch.pages import OF_FILE
@@ -125,7 +125,7 @@ def _cut(trace: Trace, cut: Transfers, begun: Ints, guests: Ints | None) -> Coun
 
 def _mine(trace: Trace, tgid: Ints, guests: Ints | None) -> NDArray[np.bool_]:
     """Which processes do it for the machine itself, or for its guests."""
-    return ~one_of(tgid, serving(trace)) if guests is None else one_of(tgid, guests)
+    return ~one_of(tgid, servers_of(trace)) if guests is None else one_of(tgid, guests)
 
 
 def _transferred(
@@ -178,7 +178,7 @@ def _transfers(trace: Trace, guests: Ints | None) -> tuple[Transfers, Transfers,
     if guests is not None:
         found, cut = (one.where(may_be_disk(one.open_flags)) for one in (found, cut))
     own = _mine(trace, found.tgid, guests)
-    others = found.where(~own & one_of(found.tgid, serving(trace)))
+    others = found.where(~own & one_of(found.tgid, servers_of(trace)))
     return found.where(own), cut.where(_mine(trace, cut.tgid, guests)), others
 
 

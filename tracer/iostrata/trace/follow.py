@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iostrata.columns import Ints, distinct, order_of
 from iostrata.errors import RecordingError
@@ -45,6 +46,10 @@ SAID_AT: Final = 16
 """Of an event, where what it says begins: behind when, where and by whom it was said."""
 STEP: Final = 16
 MOST_KEPT_BYTES: Final = 1 << 28
+
+
+CALL: Final = "syscall"
+Keep = Callable[[NDArray[np.void]], NDArray[np.void]]
 
 
 class Marks(NamedTuple):
@@ -185,6 +190,7 @@ class Snapshot:
     What ended after ``since_ns`` is asked for; ``events``: so many of that time, beside
     ``skipped_events`` in ``skipped_ns`` since the last snapshot. ``each``: for how many writes one
     of that time stands, that all of these places together have them as often as they were.
+    ``calls``: what is kept of those that ended since the last snapshot, of skipped ones, too.
     """
 
     trace: Trace
@@ -195,19 +201,23 @@ class Snapshot:
     skipped_events: int
     skipped_ns: int
     each: float
+    calls: NDArray[np.void]
 
 
 class Follower:
     """Reads one machine's directory again and again while it grows.
 
-    Errors, of every method: RecordingError, OSError.
+    ``keep``: makes of the events of system calls' ends, in their order, what is kept of them, with
+    a column ``time_ns``. Errors, of every method: RecordingError, OSError.
     """
 
-    def __init__(self, directory: Path, machine: str) -> None:
+    def __init__(self, directory: Path, machine: str, keep: Keep = np.array) -> None:
         self._directory, self._machine = directory, machine
         self._metadata: Metadata = read_metadata(directory)
         self._expected = Expected(time_fields(self._metadata.points, self._metadata.dtypes))
         self._tails: dict[str, Tail] = {}
+        self._keep = keep
+        self._calls = keep(np.zeros(0, self._metadata.dtypes[CALL]))
         self._remembered = bytearray()
         self._most_bytes = FEW_REMEMBERED * EVENT_BYTES
         self._settled_ns = 0
@@ -238,6 +248,8 @@ class Follower:
         course = Course([marks for tail in tails for marks in tail.marks])
         first_ns = min(tail.packets[0].begin_ns for tail in tails if tail.packets) - 1
         last_ns = self._settled_ns or min(max(settled_ns - span_ns // 2, first_ns), settled_ns)
+        calls = self._calls_until(settled_ns)
+        calls = calls[calls["time_ns"] > last_ns]
         had, each, since_ns, end_ns = course.happened(last_ns, settled_ns), 1.0, last_ns, settled_ns
         if had > half:
             each = (had + half) / half
@@ -265,10 +277,17 @@ class Follower:
         )
         return Snapshot(
             trace, begin_ns, since_ns, end_ns, events, max(round(had) - events, 0),
-            settled_ns - last_ns - (end_ns - since_ns), each,
+            settled_ns - last_ns - (end_ns - since_ns), each, calls,
         )  # fmt: skip
 
+    def _calls_until(self, until_ns: int) -> NDArray[np.void]:
+        """What is kept of those that ended by then, which is over with that."""
+        over = self._calls["time_ns"] <= until_ns
+        found, self._calls = self._calls[over], self._calls[~over]
+        return found
+
     def _grow(self) -> None:
+        calls = []
         for path in read_once(sorted(self._directory.iterdir(), key=stream_order))[0]:
             if stream_cpu(path.name) is None:
                 continue
@@ -277,8 +296,14 @@ class Follower:
             tail = self._tails[path.name]
             for packet in tail.grow():
                 data = tail.events(packet)
+                points = np.frombuffer(data, "<u2").reshape(-1, EVENT_BYTES // 2)[:, 4]
+                events = np.frombuffer(data, f"V{EVENT_BYTES}")
                 tail.marks.append(_marks(data))
-                self._remember(data)
+                self._remember(events[self._is_remembered[points]])
+                calls.append(events[points == self._metadata.points[CALL]])
+        if calls:
+            told = np.concatenate(calls).view(self._metadata.dtypes[CALL])
+            self._calls = np.concatenate([self._calls, self._keep(told)])
         if len(self._remembered) > self._most_bytes:
             self._forget_what_was_said()
             twice = 2 * max(len(self._remembered), FEW_REMEMBERED * EVENT_BYTES)
@@ -289,10 +314,8 @@ class Follower:
         fd = os.dup(framed.fd) if framed else os.open(path, os.O_RDWR | os.O_CLOEXEC)
         return Tail(path, self._metadata.uuid, fd, self._expected, framed)
 
-    def _remember(self, data: bytes) -> None:
-        events = np.frombuffer(data, f"V{EVENT_BYTES}")
-        points = np.frombuffer(data, "<u2").reshape(-1, EVENT_BYTES // 2)[:, 4]
-        self._remembered += events[self._is_remembered[points]].tobytes()
+    def _remember(self, events: NDArray[np.void]) -> None:
+        self._remembered += events.tobytes()
         del self._remembered[: -MOST_REMEMBERED * EVENT_BYTES]
 
     def _forget_what_was_said(self) -> None:
