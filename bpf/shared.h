@@ -293,11 +293,18 @@ struct library_callback {
 	unsigned long long pid;
 };
 
+/* The longest path of a control group that is known again, with the 0 behind it. */
+#define CGROUP_PATH 256
+
 struct cgroup_filter {
-	unsigned long long id;
+	unsigned long long path; /* a number for it below its hierarchy, 0: it is too long */
 	unsigned int level;
 	unsigned int pad;
 };
+
+/* Fowler, Noll and Vo's (FNV-1a), of a path up to the 0 behind it. */
+#define PATH_BASIS 0xcbf29ce484222325ull
+#define PATH_PRIME 0x100000001b3ull
 
 /* A duty's kernel threads, or its processes, are known by this name; "": not by a name. */
 struct duty_filter {

@@ -39,6 +39,7 @@ struct follow follows[MAX_FOLLOWS] = {};
 struct follow kinds[1 << KINDS_BITS] = {};
 struct follow mounted[MAX_MOUNTED] = {};
 __u32 told_tasks[TOLD_TASKS] SEC(".data") = {};
+__u64 chosen_cgroups[MAX_NAMES] = {};
 __u64 cgroups[CGROUP_SETS * CGROUP_WAYS] = {};
 struct cpu_runs cpu_runs[MAX_CPUS] = {};
 struct woken woken[1 << WOKEN_BITS] = {};

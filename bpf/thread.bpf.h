@@ -10,6 +10,7 @@
 
 extern const volatile struct filter filter;
 extern __u32 recording_over; /* what a thread is in stays as it is, for the recorder to tell */
+extern __u64 chosen_cgroups[MAX_NAMES]; /* the filter's, by the ids that they have now */
 extern __u32 thread_owner[MAX_THREADS]; /* tid, 0: free; the same index as in threads */
 
 struct threads_map {
@@ -133,7 +134,7 @@ static __always_inline bool cgroup_matches(void)
 		return true;
 	for (__u32 i = 0; i < MAX_NAMES && i < filter.cgroup_count; i++) {
 		if (bpf_get_current_ancestor_cgroup_id(filter.cgroups[i].level) ==
-		    filter.cgroups[i].id)
+		    chosen_cgroups[i])
 			return true;
 	}
 	return false;

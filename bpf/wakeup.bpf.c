@@ -439,6 +439,28 @@ int wakeup_newtask(__u64 *ctx)
 	return 0;
 }
 
+/* A control group that was chosen may be made anew, as a service's is when it is restarted. */
+SEC("tp_btf/cgroup_mkdir")
+int wakeup_cgroup_made(__u64 *ctx)
+{
+	struct cgroup *cgroup = ARGUMENT(struct cgroup *, 0);
+	char path[CGROUP_PATH] = {};
+	__u64 number = PATH_BASIS;
+
+	/* Of version 2. */
+	if (BPF_CORE_READ(cgroup, root, hierarchy_id))
+		return 0;
+	if (bpf_probe_read_kernel_str(path, sizeof(path), (const void *)ctx[1]) >= CGROUP_PATH)
+		return 0;
+	for (__u32 i = 0; i < CGROUP_PATH && path[i]; i++)
+		number = (number ^ (__u8)path[i]) * PATH_PRIME;
+	for (__u32 i = 0; i < MAX_NAMES && i < filter.cgroup_count; i++) {
+		if (filter.cgroups[i].path == number)
+			chosen_cgroups[i] = BPF_CORE_READ(cgroup, kn, id);
+	}
+	return 0;
+}
+
 /* A process that has just become one that serves others, by its name. */
 static __always_inline void meet_by_name(__u32 tid)
 {

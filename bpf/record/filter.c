@@ -14,8 +14,29 @@
 
 #define DEPTH 64 /* of a process tree */
 
+/* A path below its hierarchy as the kernel tells it: a / before each part, and no others. */
+static void cgroup_known_by(struct cgroup_filter *filter, const char *below)
+{
+	char path[CGROUP_PATH + 2];
+	unsigned int length = 0;
+
+	filter->level = 0;
+	for (const char *c = below; *c && length < CGROUP_PATH; c++) {
+		if (*c == '/')
+			continue;
+		if (c == below || c[-1] == '/') {
+			filter->level++;
+			path[length++] = '/';
+		}
+		path[length++] = *c;
+	}
+	filter->path = length < CGROUP_PATH ? PATH_BASIS : 0;
+	for (unsigned int i = 0; filter->path && i < length; i++)
+		filter->path = (filter->path ^ (unsigned char)path[i]) * PATH_PRIME;
+}
+
 /* A path below the version 2 hierarchy; its level is its depth there. */
-static int cgroup_filter(struct cgroup_filter *filter, const char *name)
+static int cgroup_filter(struct cgroup_filter *filter, unsigned long long *id, const char *name)
 {
 	static const char *const roots[] = { CGROUP_ROOT, CGROUP_ROOT "/unified" };
 	char path[PATH_MAX], procs[PATH_MAX + 32];
@@ -29,19 +50,16 @@ static int cgroup_filter(struct cgroup_filter *filter, const char *name)
 		snprintf(procs, sizeof(procs), "%s/cgroup.controllers", path);
 		if (access(procs, F_OK) || stat(path, &status))
 			continue;
-		filter->id = status.st_ino;
-		filter->level = 0;
-		for (const char *c = below; *c; c++) {
-			if (*c != '/' && (c == below || c[-1] == '/'))
-				filter->level++;
-		}
+		*id = status.st_ino;
+		cgroup_known_by(filter, below);
 		return 0;
 	}
 	fail("--cgroup %s: no such cgroup of version 2 below " CGROUP_ROOT, name);
 	return -ENOENT;
 }
 
-int filter_fill(struct filter *filter, const struct options *options)
+int filter_fill(struct filter *filter, unsigned long long groups[MAX_NAMES],
+		const struct options *options)
 {
 	*filter = (struct filter){
 		.tree = options->pid_count ||
@@ -67,7 +85,7 @@ int filter_fill(struct filter *filter, const struct options *options)
 	for (unsigned int i = 0; i < options->comm_count; i++)
 		strncpy(filter->comms[i], options->comms[i], sizeof(filter->comms[i]) - 1);
 	for (unsigned int i = 0; i < options->cgroup_count; i++) {
-		int error = cgroup_filter(&filter->cgroups[i], options->cgroups[i]);
+		int error = cgroup_filter(&filter->cgroups[i], &groups[i], options->cgroups[i]);
 
 		if (error)
 			return error;

@@ -135,13 +135,13 @@ static bool has_name(const struct filter *filter, pid_t pid)
 }
 
 /* Whether a path of version 2 is of a group, or of one below it. */
-static bool is_below(const char *group, const struct cgroup_filter *filter)
+static bool is_below(const char *group, unsigned int level_below, unsigned long long id)
 {
 	static const char *const roots[] = { CGROUP_ROOT, CGROUP_ROOT "/unified" };
 	size_t length = 0;
 	struct stat status;
 
-	for (unsigned int level = 0; level < filter->level; level++) {
+	for (unsigned int level = 0; level < level_below; level++) {
 		while (group[length] == '/')
 			length++;
 		if (!group[length])
@@ -152,14 +152,15 @@ static bool is_below(const char *group, const struct cgroup_filter *filter)
 		char path[PATH_MAX];
 
 		snprintf(path, sizeof(path), "%s%.*s", roots[i], (int)length, group);
-		if (!stat(path, &status) && status.st_ino == filter->id)
+		if (!stat(path, &status) && status.st_ino == id)
 			return true;
 	}
 	return false;
 }
 
-static bool has_cgroup(const struct filter *filter, pid_t tid)
+static bool has_cgroup(const struct session *session, pid_t tid)
 {
+	const struct filter *filter = &session->filter;
 	char text[PATH_MAX], *group;
 
 	if (!look(tid, "cgroup", text, sizeof(text)))
@@ -170,17 +171,20 @@ static bool has_cgroup(const struct filter *filter, pid_t tid)
 		return false;
 	group[strcspn(group, "\n")] = 0;
 	for (unsigned int i = 0; i < filter->cgroup_count; i++) {
-		if (is_below(group, &filter->cgroups[i]))
+		if (is_below(group, filter->cgroups[i].level,
+			     session->probes.skeleton->bss->chosen_cgroups[i]))
 			return true;
 	}
 	return false;
 }
 
-static bool is_chosen(const struct filter *filter, pid_t tid, pid_t tgid)
+static bool is_chosen(const struct session *session, pid_t tid, pid_t tgid)
 {
+	const struct filter *filter = &session->filter;
+
 	if (filter->comm_count && !has_name(filter, tid) && !has_name(filter, tgid))
 		return false;
-	return !filter->cgroup_count || has_cgroup(filter, tid);
+	return !filter->cgroup_count || has_cgroup(session, tid);
 }
 
 static bool is_option(const char *options, const char *option)
@@ -324,7 +328,7 @@ static void look_at_thread(pid_t tid, pid_t tgid)
 
 	*hung = (struct hung){};
 	if (!is_unmet(tid) || !is_in_call(tid, &hung->call) || is_held(tid) ||
-	    !is_chosen(&search.session->filter, tid, tgid))
+	    !is_chosen(search.session, tid, tgid))
 		return;
 	hung->event = (union event){ .syscall_cut = {
 					     .tid = tid,

@@ -76,8 +76,9 @@ static unsigned long long group_at(const char *path, unsigned int level)
 	return 0;
 }
 
-static bool is_in_group(pid_t pid, const struct filter *filter)
+static bool is_in_group(pid_t pid, const struct session *session)
 {
+	const struct filter *filter = &session->filter;
 	char path[64], line[PATH_MAX];
 	bool found = !filter->cgroup_count;
 	FILE *in;
@@ -88,7 +89,7 @@ static bool is_in_group(pid_t pid, const struct filter *filter)
 		line[strcspn(line, "\n")] = 0;
 		for (unsigned int i = 0; !strncmp(line, "0::", 3) && i < filter->cgroup_count; i++)
 			found |= group_at(line + 3, filter->cgroups[i].level) ==
-				 filter->cgroups[i].id;
+				 session->probes.skeleton->bss->chosen_cgroups[i];
 	}
 	if (in)
 		fclose(in);
@@ -106,7 +107,7 @@ static void look_at(struct session *session, pid_t pid)
 		return;
 	found = look_at_threads(pid, &session->options);
 	if (!found.library ||
-	    (!session->filter.tree && !(found.wanted && is_in_group(pid, &session->filter))))
+	    (!session->filter.tree && !(found.wanted && is_in_group(pid, session))))
 		return;
 	if (first)
 		first->kind = THREAD_LIBRBD;

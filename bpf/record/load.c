@@ -40,6 +40,8 @@ static int prepare(struct iostrata *skeleton, void *context)
 
 	kernel_tell(&session->kernel, skeleton);
 	memcpy((void *)&skeleton->rodata->filter, &session->filter, sizeof(session->filter));
+	memcpy(skeleton->bss->chosen_cgroups, session->chosen_cgroups,
+	       sizeof(session->chosen_cgroups));
 	skeleton->rodata->ring_slots = slots;
 	skeleton->rodata->ring_shift = __builtin_ctz(slots);
 	if (session->kernel.has_cmpxchg) {
@@ -112,7 +114,7 @@ int session_load(struct session *session)
 	if (cpus < 0)
 		return cpus;
 	session->rings.cpu_count = cpus;
-	error = filter_fill(&session->filter, &session->options);
+	error = filter_fill(&session->filter, session->chosen_cgroups, &session->options);
 	if (error)
 		return error;
 	libbpf_set_strict_mode(LIBBPF_STRICT_ALL);

@@ -24,6 +24,9 @@ static const char *const details[] = { "block_getrq", "block_rq_insert", "kvm_in
 /* Only with --who. */
 static const char *const of_who[] = { "data", "journal_handle", "wakeup_migrate" };
 
+/* Only with --cgroup. */
+static const char *const of_groups[] = { "wakeup_cgroup_made" };
+
 /* Only where reads are recorded (--op). */
 static const char *const of_reads[] = { "read", "fault", "nfs_read_begin", "nfs_read_end" };
 
@@ -174,6 +177,8 @@ static bool is_wanted(const struct probe *probe, const struct options *options)
 	if (NAMES(details, probe) && !options->detail)
 		return false;
 	if (NAMES(of_who, probe) && !options->who)
+		return false;
+	if (NAMES(of_groups, probe) && !options->cgroup_count)
 		return false;
 	if (NAMES(of_reads, probe) && !options->reads)
 		return false;

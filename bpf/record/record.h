@@ -128,7 +128,9 @@ int osd_number(pid_t pid);
 char task_state(pid_t tid, unsigned int *flags);
 
 /* filter.c */
-int filter_fill(struct filter *filter, const struct options *options);
+/* groups: the ids of its control groups. */
+int filter_fill(struct filter *filter, unsigned long long groups[MAX_NAMES],
+		const struct options *options);
 /* A table of BPF's has no room for something. */
 void filter_table_full(struct iostrata *skeleton, enum table table, unsigned int what);
 /* Its place in the table of threads, or -ENOENT. */

@@ -24,9 +24,10 @@ struct session {
 	struct options options;
 	struct kernel kernel;
 	struct filter filter;
-	struct blocks blocks; /* all that there were until now */
-	int uevents_fd;       /* -1: none */
-	int mounts_fd;        /* -1: none */
+	unsigned long long chosen_cgroups[MAX_NAMES]; /* by the ids that they had at the begin */
+	struct blocks blocks;                         /* all that there were until now */
+	int uevents_fd;                               /* -1: none */
+	int mounts_fd;                                /* -1: none */
 	bool disks_changed;
 	uint64_t disks_at_ns; /* not looked at again before then */
 	struct probes probes;

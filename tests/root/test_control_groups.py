@@ -67,3 +67,28 @@ def test_who_is_busy_already(by: str, writers: dict[str, int], disk: Path) -> No
         assert "unknown" not in groups or by == "all"
         containers = by_file(replayed(recording, "--by", "container"))
         assert {f"{name} {NUMBER[:12]}" for name in ENGINES.values()} <= set(containers)
+
+
+ANEW = """
+for writes in 20 30; do
+    mkdir $GROUP/below || exit 1
+    sh -c 'echo $$ > $GROUP/below/cgroup.procs; exec dd if=/dev/zero of=$FILE bs=4k count=$0 \
+oflag=dsync status=none' $writes
+    until rmdir $GROUP/below; do sleep 0.05; done
+    rmdir $GROUP && mkdir $GROUP || exit 1
+done
+"""
+
+
+def test_a_group_that_is_made_anew(disk: Path) -> None:
+    """As a service's is that is started again: of its path, and with another number."""
+    group, recording = hierarchy() / f"anew-{NUMBER[:8]}", disk / "recording"
+    group.mkdir()
+    environment = ("env", f"GROUP={group}", f"FILE={disk / 'file'}", "sh", "-c", ANEW)
+    try:
+        asked = ("--cgroup", f"/{group.name}", "-o", str(recording), "--force")
+        done = iostrata("record", *asked, "--", *environment)
+        good(done.returncode, done.stderr)
+        assert by_file(replayed(recording, "--by", "file")) == {str(disk / "file"): 50}
+    finally:
+        remove_group(group)
