@@ -66,12 +66,27 @@ static __always_inline __u64 request_for(struct bio *bio)
 	return key ? key : (__u64)iocb;
 }
 
+/* The file whose pages a bio has, 0: none.  A page that is written bears a flag, one that is read is
+ * locked: of O_DIRECT's own, which may be some file's as well, neither is known. */
+static __always_inline __u64 bio_cached_inode(struct bio *bio)
+{
+	struct page *page = bio->bi_iter.bi_size ? BPF_CORE_READ(bio, bi_io_vec, bv_page) : NULL;
+
+	if (!page)
+		return 0;
+	return page_is_locked(page) || page_is_written(page) ? page_inode(page) : 0;
+}
+
 static __noinline void held_emit(struct bio *bio)
 {
 	union event *e = emit_reserve(POINT_block_bio_held);
+	struct inode *inode = (struct inode *)bio_cached_inode(bio);
 
 	if (!e)
 		return;
+	e->block_bio_held.inode = inode ? inode_number((__u64)inode) : 0;
+	e->block_bio_held.dev = inode ? BPF_CORE_READ(inode, i_sb, s_dev) : 0;
+	e->block_bio_held.pad = 0;
 	e->block_bio_held.bio_key = (__u64)bio;
 	e->block_bio_held.request_key = request_for(bio);
 	e->block_bio_held.cgroup = 0;

@@ -44,10 +44,20 @@ static __always_inline bool bio_watched(__u32 dev)
 	return true;
 }
 
+/* The same, of what a limit held back: whose it is, its file may tell. */
+static __always_inline bool read_note_held(struct bio *bio)
+{
+	if (!is_data_read(bio->bi_opf) || !current_is_kernel_thread() ||
+	    !current_dispatches_throttled())
+		return false;
+	read_keep(bio);
+	return true;
+}
+
 static __always_inline int bio_queued(struct bio *bio)
 {
 	__u32 dev = bio_dev_at_once(bio);
-	bool for_call = read_note(bio) || read_note_own(bio, dev);
+	bool for_call = read_note(bio) || read_note_own(bio, dev) || read_note_held(bio);
 	struct thread *thread;
 
 	if (!for_call && !is_recorded(bio->bi_opf, bio))

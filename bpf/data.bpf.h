@@ -63,6 +63,22 @@ static __always_inline bool page_is_locked(struct page *page)
 	return flags & 1;
 }
 
+enum pageflags___kernel {
+	PG_writeback
+};
+
+/* Whether it is on its way to the disk, by a flag that is another bit on each kernel. */
+static __always_inline bool page_is_written(struct page *page)
+{
+	unsigned long flags = 0, bit;
+
+	if (!bpf_core_enum_value_exists(enum pageflags___kernel, PG_writeback))
+		return false;
+	bit = bpf_core_enum_value(enum pageflags___kernel, PG_writeback);
+	bpf_probe_read_kernel(&flags, sizeof(flags), folio_first(page));
+	return flags >> bit & 1;
+}
+
 /* Where in its file a page of one lies, in pages. */
 static __always_inline __u64 page_number(struct page *page)
 {

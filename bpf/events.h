@@ -707,6 +707,10 @@ struct held_event {
 	/* aio_event's iocb_key, uring_event's request_key, if one of those is under way: a file's
 	 * direct I/O.  Anything else: it is of none. */
 	unsigned long long request_key;
+	/* the file whose pages of the page cache it writes or reads, 0: of none, or not one alone */
+	unsigned long long inode;
+	unsigned int dev;
+	unsigned int pad;
 };
 
 /* Who hands on a bio has slept, and runs again (time_ns): there was no request for it, a limit of

@@ -105,13 +105,13 @@ class Request:
 
 def submit(
     world: World, disk: int, tid: int, time_ns: int, request: Request, held: bool = False,
-    data_tid: int = 0, cgroup: int = 0, asked_key: int = 0,
+    data_tid: int = 0, cgroup: int = 0, asked_key: int = 0, inode: int = 0,
 ) -> Counter[str]:  # fmt: skip
     """One data request from Q to C; returns where its time went.
 
     ``held``: a kernel worker queues it, as a control group's limit (``cgroup``) had held it
     back. ``data_tid``: whose data a kernel worker writes; ``asked_key``: for which asynchronous
-    request that limit held it back.
+    request that limit held it back, and ``inode``: of which file's pages.
     """
     insert = time_ns + request.queue
     issue = insert + (request.scheduler or 0)
@@ -134,7 +134,7 @@ def submit(
                    subject_tid=tid, off_ns=time_ns, frozen=int(request.frozen))  # fmt: skip
     if cgroup:
         world.emit("block_bio_held", time_ns, tid, bio_key=bio, cgroup=cgroup,
-                   request_key=asked_key)  # fmt: skip
+                   request_key=asked_key, inode=inode, dev=disk)  # fmt: skip
     if request.scheduler is not None:
         world.emit("block_rq_insert", insert, tid, **keys, **place)
     world.emit("block_rq_issue", issue, tid, **keys, **place)

@@ -156,6 +156,28 @@ def test_a_direct_write_of_io_uring_s_leads_to_its_request(by: str, tmp_path: Pa
     }[by]  # fmt: skip
 
 
+@pytest.mark.parametrize("inode", [12, 13, 0])
+def test_what_was_held_back_of_a_file_is_of_who_syncs_that(inode: int, tmp_path: Path) -> None:
+    """The worker that ends the sleep was let go for something else before that was complete: who
+    let go whom tells nothing of the limit then."""
+    world = World()
+    writer = Writer(world, WRITER, DISK, 1_000)
+    writer.enter()
+    writer.cpu(5_000)
+    slept = writer.now
+    request = Request(queue=2_000, scheduler=None, device=5_000)
+    submit(world, DISK, KWORKER, 80_000, request, held=True, cgroup=4711, inode=inode)
+    world.emit("thread", 1, WORKER, tgid=2, subject_tid=WORKER, kind=THREAD_HELPER)
+    world.emit("sched_resume", 87_500, WORKER, off_ns=500, wake_ns=84_000, waker_tid=PROGRAM,
+               state=1026, waker_context=WAKE_THREAD, subject_tid=WORKER)  # fmt: skip
+    writer.sleep(88_000 - slept, waker=WORKER, row=None)
+    writer.leave("fdatasync")
+    (found,) = by_write(world, tmp_path / "machine")
+    mine = {"throttle.io": 80_000 - slept, "block.Q2D": 2_000, "device.data": 5_000}
+    held = {name: found.get(name, 0) for name in mine}
+    assert held == (mine if inode == 12 else dict.fromkeys(mine, 0))
+
+
 @pytest.mark.parametrize("held", [True, False])
 def test_that_asynchronous_requests_were_held_back_is_said(held: bool, tmp_path: Path) -> None:
     """Nobody sleeps for them: whose it was that a worker queued, nothing tells."""

@@ -113,7 +113,7 @@ def disks_of(
     """``completed``: all completions."""
     bios, carried = bios_of(window, requests, completed)
     workers = workers_of(owners.syncs, requests, window.trace.facts)
-    asking = asked_for(window, bios, owners, pools)
+    asking = asked_for(window, bios, owners, pools, sleeps)
     asker = np.where(asking.piece >= 0, asking.piece, owners.find(asking.tid, asking.time_ns))
     piece = bios.of_root(np.where(bios.read & ~own_reads(window, asker), -1, asker))
     commit = bios.of_root(_commits(window, bios, asking))

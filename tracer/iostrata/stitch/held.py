@@ -2,8 +2,9 @@
 """Stage stitch: bios that a control group's limit held back in, who had asked for them out.
 
 Whoever hands such a bio on, a thread of the kernel's, did not ask for it. A file's direct I/O leads
-to the request that it is for. Of libaio's request to a disk itself (a store's that has the disk for
-its own), its place on the disk tells which that was.
+to the request that it is for. Of what is in the page cache, a call waits that is about that file.
+Of libaio's request to a disk itself (a store's that has the disk for its own), its place on the
+disk tells which that was.
 """
 
 from __future__ import annotations
@@ -23,9 +24,12 @@ from iostrata.stitch.pools import Pools
 from iostrata.stitch.reads import OPEN_OF_DEVICE
 from iostrata.stitch.serving import Service
 from iostrata.stitch.taken import handed_at
+from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window
 
 SECTOR_BYTES: Final = 512
+FEW: Final = 8
+"""Calls about a file at once that are looked at."""
 NOTHING: Final = Service(*np.zeros((4, 0), np.int64))
 
 
@@ -46,7 +50,9 @@ class Asking:
     handed: Service = NOTHING
 
 
-def asked_for(window: Window, bios: Bios, owners: Owners, pools: Pools) -> Asking:
+def asked_for(
+    window: Window, bios: Bios, owners: Owners, pools: Pools, sleeps: Sleeps
+) -> Asking:
     held, none = np.flatnonzero(bios.held), np.full(len(bios), -1)
     held = held[bios.root[held] == held] if len(held) else held
     if not len(held):
@@ -59,7 +65,45 @@ def asked_for(window: Window, bios: Bios, owners: Owners, pools: Pools) -> Askin
     piece, since_ns, handed = _by_request(window, owners, pools, bio_key, queue_ns)
     asking.piece[held] = piece
     asking.since_ns[held] = np.where(piece >= 0, since_ns, asking.since_ns[held])
+    # So do they not tell of which file its pages are.
+    if "inode" in window.trace.points["block_bio_held"].fields:
+        rest = held[piece < 0]
+        piece, since_ns = _by_file(window, owners, sleeps, bios.key[rest], bios.queue_ns[rest])
+        asking.piece[rest] = piece
+        asking.since_ns[rest] = np.where(piece >= 0, since_ns, asking.since_ns[rest])
     return replace(asking, handed=handed)
+
+
+def _by_file(
+    window: Window, owners: Owners, sleeps: Sleeps, bio_key: Ints, queue_ns: Ints
+) -> tuple[Ints, Ints]:
+    """Of bios the pieces that were at their files when they went on, -1: none; since when those
+    waited for what a limit held back: no longer than that sleep."""
+    told = window.columns("block_bio_held", "bio_key", "inode", "dev")
+    event = AsOf(told["bio_key"], told["time_ns"]).at_or_before(bio_key, queue_ns)
+    calls = window.columns("syscall", "enter_ns", "inode", "dev", "tid")
+    file = pair_key(calls["dev"], calls["inode"])
+    wanted = pair_key(at(told["dev"], event), at(told["inode"], event))
+    named = (event >= 0) & (at(told["inode"], event) != 0)
+    call = _under_way(file, calls["enter_ns"], calls["time_ns"], wanted, queue_ns)
+    call = np.where(named, call, -1)
+    tid, enter_ns = at(calls["tid"], call), at(calls["enter_ns"], call)
+    piece = np.where(call >= 0, owners.find(tid, queue_ns), -1)
+    slept = AsOf(sleeps.tid, sleeps.off_ns).at_or_before(tid, queue_ns)
+    off_ns = at(sleeps.off_ns, slept)
+    waits = (at(sleeps.wake_ns, slept) >= queue_ns) & (off_ns >= enter_ns)
+    return piece, np.where(waits, off_ns, queue_ns)
+
+
+def _under_way(keys: Ints, begin_ns: Ints, end_ns: Ints, key: Ints, time_ns: Ints) -> Ints:
+    """The last of those of a key to begin that were not over by a time, -1: none among the last
+    ``FEW``."""
+    begun = AsOf(keys, begin_ns)
+    row = begun.at_or_before(key, time_ns)
+    for _ in range(FEW):
+        over = (row >= 0) & (at(end_ns, row) < time_ns)
+        row = np.where(over, begun.at_or_before(key, at(begin_ns, row) - 1), row)
+    return np.where(at(end_ns, row) >= time_ns, row, -1)
 
 
 def _by_request(

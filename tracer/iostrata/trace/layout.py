@@ -780,6 +780,8 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("bio_key", "<u8", 16),
         ("cgroup", "<u8", 24),
         ("request_key", "<u8", 32),
+        ("inode", "<u8", 40),
+        ("dev", "<u4", 48),
     ),
     "handles_event": (
         ("time_ns", "<u8", 0),
