@@ -50,9 +50,7 @@ class Asking:
     handed: Service = NOTHING
 
 
-def asked_for(
-    window: Window, bios: Bios, owners: Owners, pools: Pools, sleeps: Sleeps
-) -> Asking:
+def asked_for(window: Window, bios: Bios, owners: Owners, pools: Pools, sleeps: Sleeps) -> Asking:
     held, none = np.flatnonzero(bios.held), np.full(len(bios), -1)
     held = held[bios.root[held] == held] if len(held) else held
     if not len(held):
