@@ -69,6 +69,15 @@ def test_how_device_mapper_lays_out_an_array_is_told(tmp_path: Path) -> None:
     assert defects == ["facts/block: line 5 is no block device, nor are 3 more"]
 
 
+@pytest.mark.parametrize("text", ["128,2,5+0,5+0", "0,1,5+0,1+0", "128,2,\u0665+0", "1_28,2,5+0"])
+def test_a_layout_that_no_device_mapper_tells_is_refused(text: str, tmp_path: Path) -> None:
+    """A disk that is there twice, an array on itself, digits that no recorder writes."""
+    block = f"dev\tname\tstriping\n1\tdm-1\t{text}\n"
+    facts, defects = read_facts(facts_directory(tmp_path, block=block))
+    assert not facts.blocks
+    assert defects == ["facts/block: line 2 is no block device"]
+
+
 def test_where_processors_lie_is_told(tmp_path: Path) -> None:
     lines = "cpu\tnode\tpackage\tcore\n3\t1\t0\t2\n4\t-\t-\t-\n5\t1\t0\n6\t-1\t0\t0\n"
     facts, defects = read_facts(facts_directory(tmp_path, topology=lines))

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
-MOST_DIGITS: Final = 20
+NUMBER: Final = re.compile("-?[0-9]{1,20}")
+"""As recorders write it: int() takes more, as digits of any script."""
 
 
 def integer(cell: str, bits: int = 63) -> int:
     """A number that so many bits and a sign hold. ValueError: it is none of these."""
-    if len(cell) > MOST_DIGITS or abs(number := int(cell)) >> bits:
+    if not NUMBER.fullmatch(cell) or abs(number := int(cell)) >> bits:
         raise ValueError(cell)
     return number
 

@@ -222,8 +222,9 @@ def _on_both(before: BlockDevice, after: BlockDevice) -> BlockDevice:
 def parse_block(values: Mapping[str, str]) -> BlockDevice:
     known = {name: value for name, value in values.items() if value != ABSENT}
     lower, stores = known.get("lower_devs", ""), known.get("store_devs", "")
+    key = integer(values["dev"], 32)
     return BlockDevice(
-        device_key=integer(values["dev"], 32),
+        device_key=key,
         name=shown(values["name"]),
         parent_key=integer(known.get("parent_dev", "0"), 32),
         scheduler=shown(known.get("scheduler", "")),
@@ -240,12 +241,12 @@ def parse_block(values: Mapping[str, str]) -> BlockDevice:
         queue_limits=tuple(shown(one) for one in known.get("queue_limits", "").split(",") if one),
         pci=shown(known.get("pci", "")),
         store_keys=tuple(integer(key, 32) for key in stores.split(",") if key),
-        striping=_striping(known["striping"]) if "striping" in known else None,
+        striping=_striping(known["striping"], key) if "striping" in known else None,
     )
 
 
-def _striping(text: str) -> Striping:
-    """chunk,disks,dev+begin,dev+begin.."""
+def _striping(text: str, device: int) -> Striping:
+    """chunk,disks,dev+begin,dev+begin.., of a device that is none of its disks."""
     chunk, disks, *begins = text.split(",")
     told = [begin.split("+") for begin in begins]
     found = Striping(
@@ -253,7 +254,8 @@ def _striping(text: str) -> Striping:
         count(disks, 16),
         tuple((count(dev, 32), count(begin, 62)) for dev, begin in told),
     )
-    if not found.disks:
+    keys = {device, *(key for key, _ in found.begins)}
+    if not found.disks or len(keys) <= len(found.begins):
         raise ValueError(text)
     return found
 
