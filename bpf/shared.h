@@ -165,6 +165,12 @@ struct woken {
 	unsigned int state;
 	unsigned short waker_cpu;
 	unsigned short waker_context;
+	/* Of a program's thread that did it itself: who that is. */
+	unsigned int waker_tgid; /* 0: it was none */
+	unsigned int pad;
+	unsigned long long waker_cgroup;
+	char waker_comm[16];
+	char waker_process[16];
 };
 
 /* Tasks that waited for one another and are not recorded: two that share a place forget each

@@ -14,7 +14,9 @@ from iostrata.attribute import summarise
 from iostrata.model import Breakdown, Unseen
 from iostrata.recording import open_recording
 from iostrata.report import json, table
-from iostrata.trace.layout import WAKE_INTERRUPT, WAKE_THREAD, WAKE_UNKNOWN
+from iostrata.trace.layout import THREAD_HELPER, WAKE_INTERRUPT, WAKE_THREAD, WAKE_UNKNOWN
+from tests.stitch.test_below import KWORKER, THIN, Block, one_write
+from tests.stitch.test_wakers import IDLE
 from tests.synthetic import O_DSYNC, Request, World, Writer, device, write
 
 DISK = device(8, 0)
@@ -92,6 +94,44 @@ def test_who_ended_what_no_event_explains_is_told(tmp_path: Path) -> None:
     assert "no event explains it, but fsfreeze ended most of it" in " ".join(text.split())
     wakers = document["quality"]["wakers"]
     assert wakers[0] == {"machine": "local", "process": "fsfreeze", "mean_ns": 60_000}
+
+
+@pytest.mark.parametrize("by", ["dmsetup", "an interrupt", "a writer", "a helper"])
+def test_who_lets_go_what_a_stacked_device_held_back_is_told(by: str, tmp_path: Path) -> None:
+    """A program that is nothing else to the write: a suspended device's until it is resumed."""
+    world, end = World(), 3_000_000
+    world.builder.block(THIN, "dm-1", lower_keys=(DISK,)).block(DISK, "sda")
+    volume, disk = Block(world, THIN), Block(world, DISK)
+    world.target(KWORKER, kind=THREAD_HELPER, comm=b"kworker/0:1")
+    volume.queue(2_000, 100, 0xB0)
+    one_write(world, THIN, end + 34_000, woken=end + 33_100)
+    waker, context = STRANGER, WAKE_INTERRUPT if by == "an interrupt" else WAKE_THREAD
+    if by == "a writer":
+        volume.queue(end - 5_000, STRANGER, 0xC0, sector=64)
+    elif by == "a helper":
+        world.target(STRANGER, kind=THREAD_HELPER, comm=b"kworker/0:2")
+    # Both are told as it goes on with it, and by then whoever let it go may be gone.
+    world.emit("task", end + 1_400, KWORKER, subject_tid=waker, tgid=waker, process=b"dmsetup")
+    world.emit("sched_woken", end + 1_500, KWORKER, wake_ns=end, on_ns=end + 1_000, state=IDLE,
+               waker_tid=waker, waker_context=context, subject_tid=KWORKER)  # fmt: skip
+    disk.take_from(THIN, end + 1_900, KWORKER, 0xB1)
+    disk.queue(end + 2_000, KWORKER, 0xB1, kernel=1)
+    disk.request(end + 3_000, end + 33_000, 0xA0, 0xB1)
+    volume.complete(end + 33_100, 0xB0)
+    found = analysed(world, tmp_path / "r")
+    times = {layer.row: found.time_ns[place, 0] for place, layer in enumerate(found.layers)}
+    assert times["block.stacked"] == end - 2_000 + 1_000 + 100
+    assert times["wakeup.runqueue"] == 1_000 + 900
+    assert times["device.data"] == 30_000
+    told = [(waker.who.process, waker.device, waker.time_ns) for waker in found.quality.wakers]
+    assert told == ([("dmsetup", "dm-1", end - 2_000)] if by == "dmsetup" else [])
+    summary = summarise(found)
+    text = " ".join(table.render(summary, 80).plain.split())
+    held = "above all block.stacked (99%): not the device (1%); dm-1 held most of that back until"
+    assert (f"{held} dmsetup let it go." in text) == bool(told)
+    assert ("dmsetup: 3.00 ms a write, held back by dm-1 until then" in text) == bool(told)
+    wakers = loads(json.render(summary))["quality"].get("wakers", [])
+    assert [waker["device"] for waker in wakers] == ["dm-1"] * len(told)
 
 
 class Stacked(World):

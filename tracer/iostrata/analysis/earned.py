@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 from iostrata.analysis.kept import Numbers
 from iostrata.analysis.path import Path
 from iostrata.analysis.sites import (
+    BLOCKED,
+    HELD,
     Sites,
     Wakers,
-    are_unexplained,
+    are_let_go,
     asleep_of,
+    released_by,
     sites_of,
-    unexplained,
+    stretches,
     unseen_of,
     wakers_of,
 )
@@ -42,7 +45,7 @@ class Earned:
     them, of half the bits where those are enough. ``behind``: writes, places,
     who is behind that (numbers of ``names``) and ns. ``missed``: writes. ``served``: of reads, and
     from where. ``asleep``: what pieces slept for no cause that was observed: ns, by where, by who
-    ended it, and what nobody was seen to end.
+    ended it (or let go what was held back), and what nobody was seen to end.
     """
 
     writes: Ints
@@ -76,18 +79,19 @@ def earned(
     behind: list[Columns] = []
     # Who is met first has the lower number, and of two at once the higher one holds the time.
     names = Names()
-    slept = SpanList()
+    slept, held = SpanList(), SpanList()
     for first, end, spans in blocks(lifted.spans, len(rows)):
         apart = told_apart(spans, lifted.views, names)
         during = pieces.begin_ns[first:end], pieces.end_ns[first:end]
 
         def told_of(levels: Ints, ranks: Ints = apart.ranks) -> tuple[Ints, NDArray[np.bool_]]:
             place = ranks[levels] % len(path.layers)
-            return place, told[place] | are_unexplained(ranks[levels])
+            return place, told[place] | are_let_go(ranks[levels])
 
         shared = share(apart.spans, during, told_of, of_piece[first:end], len(writes))
         place = apart.ranks[shared.held.ranks] % len(path.layers)
-        slept.extend(unexplained(shared.held, apart.ranks, first))
+        slept.extend(stretches(shared.held, apart.ranks, first, BLOCKED))
+        held.extend(stretches(shared.held, apart.ranks, first, HELD))
         _add(times, shared)
         credit = attribute(shared.held, end - first, told[place])
         del spans, shared
@@ -96,8 +100,8 @@ def earned(
         row, who, time_ns = names.shared(level, apart.who, credit.time_ns[some])
         place = apart.ranks[level[row]] % len(path.layers)
         behind.append((own[first + owner[row]], place, who, time_ns))
-    left = slept.collect()
-    asleep = asleep_of(lifted, left.where(own[left.owner] >= 0))
+    left, back = slept.collect(), held.collect()
+    asleep = asleep_of(lifted, left.where(own[left.owner] >= 0), BLOCKED)
     asleep_ns = sum(int(some.took_ns.sum()) for some in asleep)
     hidden: Counter[str] = Counter()
     concealed = lifted.hidden.where(own[lifted.hidden.owner] >= 0)
@@ -106,7 +110,9 @@ def earned(
         link = path.graph.links[place - len(path.graph.machines)]
         hidden[link.lower.trace.machine] += int((mine.end_ns - mine.begin_ns).sum())
     missed, read = own[lifted.missed], kept[kept < len(lifted.served)]
-    causes = asleep_ns, sites_of(asleep), wakers_of(asleep), list(unseen_of(asleep))
+    wakers = wakers_of(asleep)
+    wakers.update(released_by(asleep_of(lifted, back.where(own[back.owner] >= 0), HELD)))
+    causes = asleep_ns, sites_of(asleep), wakers, list(unseen_of(asleep))
     return Earned(
         writes, times, behind, names.every, causes, lifted.ties, lifted.audits, hidden,
         missed[missed >= 0], (own[read], lifted.served[read]),

@@ -85,8 +85,8 @@ def breakdown_of(
             if ns
         ),
         wakers=tuple(
-            Waker(who, ns / len(found.writes))
-            for who, ns in credit.wakers.most_common()
+            Waker(who, ns / len(found.writes), device)
+            for (who, device), ns in credit.wakers.most_common()
             if who != UNKNOWN and ns >= LEAST_WAKER * all_ns
         ),
         asleep_share=credit.asleep_ns / max(int(residual.sum()), 1),
@@ -122,7 +122,7 @@ class _Credit:
     that writes waited for a machine too, while they waited longer for something else.
     ``missed``: of each write, whether something of it was found on no machine.
     ``asleep_ns``: what they slept for no cause that was observed; ``sites``: that, by where;
-    ``wakers``: by who ended it.
+    ``wakers``: by who ended it, or let go what a stacked device held back.
     ``unseen``: by machine, of how many sleeps nobody was seen to end them, and their ns.
     ``behind``: writes, their place, who was behind it (of ``names``) and ns. ``served``: of each
     read, from where, -1: it is none.

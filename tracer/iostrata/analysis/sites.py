@@ -4,14 +4,14 @@
 Where the recorder was asked for stacks (``--why``), the functions of the kernel that they
 were in: a sleep whose cause no event shows is at least told by what its thread waited in.
 Whoever was seen to end it is told, too: he had what was waited for, or knew of it. And of how
-many nobody was seen to end them.
+many nobody was seen to end them. So is who let go what a stacked device had held back.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.attribute import Held
-from iostrata.columns import AsOf, Ints, at, distinct, one_of, order_of
+from iostrata.columns import NEVER, AsOf, Ints, at, distinct, one_of, order_of
 from iostrata.hops import Lifted, View
-from iostrata.layers import STACK
+from iostrata.layers import RANK, STACK
 from iostrata.model import UNKNOWN as NOBODY_KNOWN
 from iostrata.model import Who
 from iostrata.stitch import People, Spans
@@ -35,20 +35,25 @@ ENTRY: Final = re.compile(
 )
 # Ranks of such sleeps.
 BLOCKED: Final = [number for number, rank in enumerate(STACK) if rank.row is None]
+# That of what a stacked device held back until a program let it go.
+HELD: Final = [RANK["held.block.stacked"]]
 SHOWN: Final = 3
 UNKNOWN: Final = "no stack was kept"
 
 AT_INTERRUPTS: Final = {WAKE_INTERRUPT: "an interrupt", WAKE_TIMER: "a timer"}
 
+WOKEN: Final = ("sched_resume", "sched_woken")
+
 Sites = Counter[tuple[str, str]]
 """ns by machine and site."""
-Wakers = Counter[Who]
-"""ns by who let go."""
+Wakers = Counter[tuple[Who, str]]
+"""ns by who let go, and which stacked device had held that back; empty: nobody knows what had."""
 
 
 @dataclass(frozen=True, eq=False)
 class Asleep:
-    """Time that pieces slept on a machine for no cause that was observed: one row a stretch.
+    """Time that pieces slept on a machine for no cause that was observed, or for what a stacked
+    device held back: one row a stretch.
 
     ``span``: what it is of among the view's. ``event``: row of the sleep among the window's
     sched_resume events, -1: it was not seen either.
@@ -74,14 +79,20 @@ def are_unexplained(ranks: Ints) -> NDArray[np.bool_]:
     return one_of(ranks % len(STACK), BLOCKED)
 
 
-def unexplained(held: Held, ranks: Ints, first: int) -> Spans:
-    """What pieces slept for nobody knows what, of those who held their time.
+def are_let_go(ranks: Ints) -> NDArray[np.bool_]:
+    """Which ranks are of what is told by who ended it."""
+    return one_of(ranks % len(STACK), BLOCKED + HELD)
+
+
+def stretches(held: Held, ranks: Ints, first: int, some: Sequence[int]) -> Spans:
+    """What pieces slept for nobody knows what (``BLOCKED``), or what was held back (``HELD``), of
+    those who held their time.
 
     ``ranks``: what its ranks are among those that were lifted; ``first``: number of the first
     piece, from which on theirs are counted.
     """
     rank = ranks[held.ranks]
-    rows = held.rows(are_unexplained(rank))
+    rows = held.rows(one_of(rank % len(STACK), some))
     rows = rows[held.until_ns[rows] > held.since_ns[rows]]
     return Spans(
         held.owner[rows] + first,
@@ -92,13 +103,13 @@ def unexplained(held: Held, ranks: Ints, first: int) -> Spans:
     )
 
 
-def asleep_of(lifted: Lifted, slept: Spans) -> list[Asleep]:
-    """By machine, what some pieces slept for nobody knows what (``unexplained``)."""
+def asleep_of(lifted: Lifted, slept: Spans, some: Sequence[int]) -> list[Asleep]:
+    """By machine, what some pieces slept (``stretches``)."""
     if not len(slept):
         return []
     rank, owner, since = slept.rank, slept.owner, slept.begin_ns
     took = slept.end_ns - since
-    asleep = lifted.spans.where(one_of(lifted.spans.rank % len(STACK), BLOCKED))
+    asleep = lifted.spans.where(one_of(lifted.spans.rank % len(STACK), some))
     # Most pieces have none that are left: theirs need not be looked at.
     asleep = asleep.where(one_of(asleep.owner, owner))
     # One number for owner and rank: there are few ranks.
@@ -153,10 +164,45 @@ def wakers_of(asleep: Iterable[Asleep]) -> Wakers:
         for context_of, name in AT_INTERRUPTS.items():
             who[context == context_of] = people.number(name, 0)
         for number in distinct(who).tolist():
-            one = people.names[number] if number >= 0 else NOBODY_KNOWN
-            assert isinstance(one, Who)
-            wakers[one] += int(took_ns[who == number].sum())
+            wakers[_named(people, number), ""] += int(took_ns[who == number].sum())
     return wakers
+
+
+def released_by(held: Iterable[Asleep]) -> Wakers:
+    """Who let go what stacked devices had held back: whoever ended the sleep of the thread of the
+    kernel that went on with it then."""
+    wakers: Wakers = Counter()
+    for some in held:
+        window, spans, people = some.view.window, some.view.spans, People(some.view.window.trace)
+        woken = [window.columns(point, "wake_ns", "waker_tid") for point in WOKEN]
+        wake_ns, tid = (
+            np.concatenate([told[name] for told in woken]) for name in ("wake_ns", "waker_tid")
+        )
+        queued = window.columns("block_bio_queue", "dev")
+        disk = at(queued["dev"], _exactly(queued["time_ns"], spans.begin_ns[some.span]))
+        waker = at(tid, _exactly(wake_ns, spans.end_ns[some.span]))
+        # Whoever is gone meanwhile is told of behind that.
+        later = np.full(len(waker), NEVER - 1)
+        who = people.threads(waker, later)
+        for key, number in np.unique(np.stack([disk, who]), axis=1).T.tolist():
+            name = window.trace.facts.device_name(key) if key >= 0 else "a stacked device"
+            took_ns = some.took_ns[(disk == key) & (who == number)]
+            wakers[_named(people, number), name] += int(took_ns.sum())
+    return wakers
+
+
+def _named(people: People, number: int) -> Who:
+    one = people.names[number] if number >= 0 else NOBODY_KNOWN
+    assert isinstance(one, Who)
+    return one
+
+
+def _exactly(times_ns: Ints, wanted_ns: Ints) -> Ints:
+    """Which one is of each wanted time, -1: none."""
+    found = AsOf(np.zeros_like(times_ns), times_ns).at_or_before(
+        np.zeros_like(wanted_ns), wanted_ns
+    )
+    return np.where(at(times_ns, found) == wanted_ns, found, -1)
 
 
 def unseen_of(asleep: Iterable[Asleep]) -> Iterator[tuple[str, int, int]]:

@@ -109,6 +109,8 @@ BLOCK: Final = Declaration(
         Rank("block.G2D", "block.G2D", Depth.QUEUED),
         Rank("block.I2D", "block.I2D", Depth.QUEUED),
         Rank("block.stacked", "block.stacked", Depth.QUEUED, wakes=True),
+        # Until a program let those go that went on with it, as who resumes a suspended device.
+        Rank("held.block.stacked", "block.stacked", Depth.QUEUED, wakes=True),
         # Asleep for no reason that was observed (wakeup): a loop device's worker, and one of a loop
         # device below that.
         Rank("lower.blocked", None, Depth.STACKED),

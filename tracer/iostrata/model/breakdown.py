@@ -266,10 +266,12 @@ class Unseen:
 
 @dataclass(frozen=True)
 class Waker:
-    """Who ended sleeps of writes for no cause that was observed: unattributed ns a write."""
+    """Who ended sleeps of writes for no cause that was observed: unattributed ns a write; or let go
+    what a stacked ``device`` had held back: of ``block.stacked``."""
 
     who: Who
     time_ns: float
+    device: str = ""
 
 
 @dataclass(frozen=True)

@@ -244,7 +244,8 @@ class Unseen(Struct, frozen=True):
 
 
 class Waker(Home, frozen=True):
-    """Who ended sleeps for no cause that was observed. ``mean_ns``: a write; all else as a Part's.
+    """Who ended sleeps for no cause that was observed, or let go what a stacked ``device`` had held
+    back, which is of ``block.stacked``. ``mean_ns``: a write; all else as a Part's.
 
     ``process``: also ``an interrupt`` and ``a timer``.
     """
@@ -252,6 +253,7 @@ class Waker(Home, frozen=True):
     machine: str
     process: str
     mean_ns: Ns
+    device: str | UnsetType = UNSET
 
 
 class Quality(Struct, frozen=True, kw_only=True):
@@ -272,7 +274,8 @@ class Quality(Struct, frozen=True, kw_only=True):
     something was not found below; ``hidden``, by machine, ns a write during which it was awaited,
     but something else longer; ``sites``, functions of the kernel in which the unattributed time was
     slept, ns a write; ``unseen``, what of it was slept until a wake-up that no event tells of;
-    ``wakers``, who ended the rest of it, where that is much.
+    ``wakers``, who ended the rest of it, or let go what a stacked device held back, where that is
+    much.
     """
 
     lost: dict[str, Count]

@@ -235,7 +235,12 @@ def _quality(quality: model.Quality) -> Quality:
         sites=[WaitSite(s.machine, s.site, rounded_ns(s.time_ns)) for s in quality.sites] or UNSET,
         unseen=[Unseen(u.machine, u.count, rounded_ns(u.time_ns)) for u in quality.unseen] or UNSET,
         wakers=[
-            Waker(machine=w.who.machine, mean_ns=rounded_ns(w.time_ns), **_who(w.who))
+            Waker(
+                machine=w.who.machine,
+                mean_ns=rounded_ns(w.time_ns),
+                device=w.device or UNSET,
+                **_who(w.who),
+            )
             for w in quality.wakers
         ]
         or UNSET,

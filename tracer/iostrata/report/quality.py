@@ -81,8 +81,9 @@ def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
         yield "hidden", [f"{machine}: {units.duration(hidden_ns)} a {word}, behind others"], ""
     for waker in quality.wakers:
         where = f"{waker.who.machine}: " if quality.crossings else ""
-        took = units.duration(waker.time_ns)
-        yield "woken by", [f"{where}{who.named(waker.who)}: {took} a {word}, unattributed"], ""
+        took = f"{units.duration(waker.time_ns)} a {word}"
+        what = f"held back by {waker.device} until then" if waker.device else "unattributed"
+        yield "woken by", [f"{where}{who.named(waker.who)}: {took}, {what}"], ""
     for unseen in quality.unseen:
         yield "not seen", [_unseen(unseen, quality, word)], "yellow"
     if ungrouped := _ungrouped(summary):

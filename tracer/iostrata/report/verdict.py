@@ -12,7 +12,7 @@ from typing import Final
 
 from iostrata import units
 from iostrata.layers import ROWS
-from iostrata.model import Cause, Quality, Summary, Table
+from iostrata.model import Cause, Quality, Row, Summary, Table
 from iostrata.report import who
 
 DEVICE: Final = "device"
@@ -54,12 +54,10 @@ def _unexplained(table: Table, quality: Quality) -> str:
 
 def _no_event(table: Table, quality: Quality) -> str:
     text = f"{_percent(table.residual.share)} is unattributed: no event explains it"
-    if quality.selection or not quality.wakers:
+    enders = [waker for waker in quality.wakers if not waker.device]
+    if quality.selection or not enders or enders[0].time_ns < HALF * table.residual.mean_ns:
         return text
-    first = quality.wakers[0]
-    if first.time_ns < HALF * table.residual.mean_ns:
-        return text
-    return f"{text}, but {who.named(first.who)} ended most of it"
+    return f"{text}, but {who.named(enders[0].who)} ended most of it"
 
 
 def _doubts(summary: Summary) -> Iterator[str]:
@@ -105,9 +103,19 @@ def _mean(table: Table, summary: Summary) -> str:
     elif _is_seen(summary) and first.most.layer.row != UNFOLLOWED:
         device = [one.figures.share for one in table.segments if one.segment == DEVICE]
         text += f": not the device ({_percent(sum(device))})" if device else ""
-        if device and first.most.layer.row in UNTIED:
+        if first.most.layer.row in UNTIED and (held := _held_back(first.most, summary.quality)):
+            text += f"; {held}"
+        elif device and first.most.layer.row in UNTIED:
             text += ", unless it read or copied something there for itself that is not followed"
     return f"{text}."
+
+
+def _held_back(row: Row, quality: Quality) -> str:
+    """By which device most of a row was held back, and until when."""
+    held = [waker for waker in quality.wakers if waker.device]
+    if quality.selection or not held or held[0].time_ns < HALF * row.figures.mean_ns:
+        return ""
+    return f"{held[0].device} held most of that back until {who.named(held[0].who)} let it go"
 
 
 def _tail(table: Table) -> Iterator[str]:

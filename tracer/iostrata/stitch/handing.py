@@ -3,6 +3,7 @@
 
 Device mapper and md may hand a bio on in a thread of their own, and through several: dm-crypt's
 kcryptd encrypts it and lets dmcrypt_write go, which queues what came of it on the device below.
+What a suspended device, or a mirror with a dead leg, was given, it keeps until a program comes.
 """
 
 from __future__ import annotations
@@ -19,18 +20,29 @@ from iostrata.stitch.requests import Requests
 from iostrata.stitch.serving import LoopWork, Service
 from iostrata.stitch.upkeep import Hands
 from iostrata.stitch.wakeup import Sleeps, at_rest, by_interrupt
+from iostrata.trace.layout import WAKE_THREAD
 
 TAKEN_OVER_NS: Final = 10_000_000
 """Who comes to a CPU so much later than another one of its pool came to the work, that one had not
 waited for: it is told as it runs, and how far a loss reaches back rests on it."""
+HELD_NS: Final = 1_000_000
+"""Who lets something go that was kept for so long is told by name (LONG_SLEEP_NS, wakeup.bpf.c)."""
 
 
-def handers(bios: Bios, sleeps: Sleeps, kinds: Kinds, owner: Ints) -> Service:
-    """Who queued below what came of a bio, and who had let that one go. ``owner``: of each bio."""
+def handers(bios: Bios, sleeps: Sleeps, kinds: Kinds, owner: Ints) -> tuple[Service, Service]:
+    """Who queued below what came of a bio, and who had let that one go. ``owner``: of each bio.
+
+    And programs that had let the first of these go, until then: of what had no request yet.
+    """
     bio = np.flatnonzero((bios.parent >= 0) & (owner >= 0))
     above = bios.parent[bio]
     last = Service(owner[bio], bios.tid[bio], bios.begin_ns[above], bios.begin_ns[bio])
-    return let_go(last, bios.tid[above], np.zeros(len(bio), np.int64), sleeps, kinds)
+    found, by = _back(last, bios.tid[above], np.zeros(len(bio), np.int64), sleeps, kinds)
+    bare = (bios.request[above] < 0) & (bios.device_key[above] != bios.device_key[bio])
+    rows = np.flatnonzero((by.tid > 0) & (by.end_ns - by.begin_ns >= HELD_NS) & bare)
+    rows = rows[kinds.of(by.tid[rows], by.end_ns[rows]) == 0]
+    rows = rows[~one_of(by.tid[rows], bios.tid)]
+    return found, Service(*(column[rows] for column in vars(by).values()))
 
 
 def keepers(hands: Hands, owner: Ints) -> Service:
@@ -117,9 +129,18 @@ def let_go(
     ``other_work``: 1: the last one is at another work than the one that it had slept in: who let
     it go then is nothing to this.
     """
+    return _back(last, asked_by, other_work, sleeps, kinds)[0]
+
+
+def _back(
+    last: Service, asked_by: Ints, other_work: Ints, sleeps: Sleeps, kinds: Kinds
+) -> tuple[Service, Service]:
+    """``let_go``; and of each row of ``last`` who had let the first of them go, as itself, and
+    when; 0: there is none, or it is not told."""
+    by = Service(last.owner, np.zeros(len(last), np.int64), last.begin_ns, last.end_ns.copy())
     if not len(last):
-        return last
-    found = [Service(*[np.zeros(0, np.int64)] * 4)]
+        return last, by
+    found, row = [Service(*[np.zeros(0, np.int64)] * 4)], np.arange(len(last))
     woken = np.flatnonzero(sleeps.asleep)
     awake = AsOf(sleeps.tid[woken], sleeps.on_ns[woken])
     owner, tid, since, until = last.owner, last.tid, last.begin_ns, last.end_ns
@@ -127,8 +148,8 @@ def let_go(
         on = np.flatnonzero((tid != asked_by) & (until > since) & kinds.are_helpers(tid, until))
         if not len(on):
             break
-        owner, asked_by, tid, since, until, other_work = (
-            column[on] for column in (owner, asked_by, tid, since, until, other_work)
+        owner, asked_by, tid, since, until, other_work, row = (
+            column[on] for column in (owner, asked_by, tid, since, until, other_work, row)
         )
         sleep = at(woken, awake.at_or_before(tid, until))
         wake = at(sleeps.wake_ns, sleep)
@@ -137,4 +158,6 @@ def let_go(
         itself = ~by_interrupt(at(sleeps.context, sleep)) & ~other
         tid, until = np.where(itself, at(sleeps.waker, sleep), -1), wake
         other_work = at(sleeps.waker_other_work, sleep)
-    return Service(**joined(found))
+        told = itself & (at(sleeps.context, sleep) == WAKE_THREAD) & (tid != asked_by)
+        by.tid[row], by.end_ns[row] = np.where(told, tid, 0), until
+    return Service(**joined(found)), by

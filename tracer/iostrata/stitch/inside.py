@@ -96,10 +96,12 @@ class Inside:
         found.extend(short_of_cpu(loops.numbered(first), sleeps, number))
         del loops
         found.extend(ends.late(first))
+        handed, let_go = handers(bios, sleeps, kinds, disks.activity)
+        found.add(let_go.owner, "held.block.stacked", let_go.begin_ns, let_go.end_ns)
         for short in (
             starters(asleep.work, requests, asleep.needed_ns, sleeps, kinds).numbered(first),
             ends.service().numbered(first),
-            handers(bios, sleeps, kinds, disks.activity),
+            handed,
             keepers(disks.stack.hands, disks.activity),
             log_writers(scene.window.commits).numbered(disks.first_commit),
         ):

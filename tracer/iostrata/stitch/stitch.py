@@ -101,8 +101,9 @@ def stitch(window: Window) -> Stitched:
     waits = others.spans_of(explained)
     spans.extend(waits.where(waits.owner < disks.first_commit))
     spans.extend(scene.unissued(disks.piece))
-    handed = handers(disks.bios, sleeps, kinds, disks.piece)
+    handed, let_go = handers(disks.bios, sleeps, kinds, disks.piece)
     spans.extend(short_of_cpu(handed, sleeps, number))
+    spans.add(let_go.owner, "held.block.stacked", let_go.begin_ns, let_go.end_ns)
     spans.extend(short_of_cpu(keepers(disks.stack.hands, disks.piece), sleeps, number))
     commits_used = NOTHING
     if (disks.activity >= 0).any() or len(window.commits) or len(asleep.work.tid):

@@ -18,7 +18,7 @@ import numpy as np
 
 from iostrata import native
 from iostrata.columns import NEVER, AsOf, Containing, Ints, at, one_of, order_of, outside
-from iostrata.layers import RANK, STACK
+from iostrata.layers import STACK
 from iostrata.stitch.behind import Behind, Kinds, Parts, Turns, during, in_one, most_of
 from iostrata.stitch.bios import DEPTH, Bios, Carried
 from iostrata.stitch.blockio import flushes_for
@@ -42,8 +42,9 @@ DEVICES: Final = np.array([rank.name.startswith("device.") for rank in STACK])
 BEFORE_DEVICES: Final = np.array(
     [rank.name.startswith(("block.", "lower.block.", "lower.queue")) for rank in STACK]
 )
-BEFORE_DEVICES[[RANK["block.stacked"], RANK["lower.block.stacked"]]] = False
-DISKS: Final = DEVICES | BEFORE_DEVICES | np.array([rank.row == "block.stacked" for rank in STACK])
+STACKED: Final = np.array([rank.row == "block.stacked" for rank in STACK])
+BEFORE_DEVICES[STACKED] = False
+DISKS: Final = DEVICES | BEFORE_DEVICES | STACKED
 UNASKED: Final = WORKERS | QUEUES | LOCKS | JOURNALS | QUOTAS | LIMITS | BEFORE_DEVICES
 """Ranks that are of something else than what was asked of a device or a machine."""
 TOLD: Final = (QUEUES, WORKERS, DISKS, JOURNALS, LOCKS, QUOTAS, LIMITS)
