@@ -3,6 +3,7 @@
  * about to be overwritten in its origin, and where arrays and mirrors have what. */
 #include <fcntl.h>
 #include <linux/dm-ioctl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +13,13 @@
 #include "record.h"
 
 #define CONTROL "/dev/mapper/control"
-#define TARGET_BYTES 1024
+#define TABLE_BYTES (16 << 10)
 
-/* A table of one short target; no other is a snapshot's, or an array's. */
+/* Targets one after the other, their parameters behind each. */
 struct dm_table {
 	struct dm_ioctl head;
-	struct dm_target_spec target;
-	char parameters[TARGET_BYTES];
+	struct dm_target_spec first;
+	char rest[TABLE_BYTES];
 };
 
 /* As the kernel has it for programs (huge_encode_dev). */
@@ -36,17 +37,20 @@ static bool read_table(int control, unsigned int dev, struct dm_table *table)
 		.head = {
 			.version = { 4, 0, 0 },
 			.data_size = sizeof(*table),
-			.data_start = offsetof(struct dm_table, target),
+			.data_start = offsetof(struct dm_table, first),
 			.dev = huge_dev(dev),
 			.flags = DM_STATUS_TABLE_FLAG,
 		},
 	};
-	if (ioctl(control, DM_TABLE_STATUS, table) || table->head.target_count != 1 ||
-	    table->head.flags & DM_BUFFER_FULL_FLAG ||
-	    table->head.data_start != offsetof(struct dm_table, target))
-		return false;
-	table->parameters[TARGET_BYTES - 1] = 0;
-	return true;
+	table->rest[TABLE_BYTES - 1] = 0;
+	return !ioctl(control, DM_TABLE_STATUS, table) && table->head.target_count &&
+	       !(table->head.flags & DM_BUFFER_FULL_FLAG) &&
+	       table->head.data_start == offsetof(struct dm_table, first);
+}
+
+static char *parameters_of(struct dm_target_spec *target)
+{
+	return (char *)(target + 1);
 }
 
 /* A snapshot's, or an origin's: what it is of, and where it keeps that (0: it is the origin). */
@@ -56,16 +60,18 @@ struct snapshot {
 	unsigned int store;
 };
 
-static bool parse_table(const struct dm_table *table, struct snapshot *found)
+/* No table of several targets is one's. */
+static bool parse_table(struct dm_table *table, struct snapshot *found)
 {
-	bool is_origin = !strcmp(table->target.target_type, "snapshot-origin");
+	bool is_origin = !strcmp(table->first.target_type, "snapshot-origin");
 	unsigned int origin[2], store[2] = {};
 	int count;
 
-	if (!is_origin && strcmp(table->target.target_type, "snapshot"))
+	if (table->head.target_count != 1 ||
+	    (!is_origin && strcmp(table->first.target_type, "snapshot")))
 		return false;
-	count = sscanf(table->parameters, "%u:%u %u:%u", &origin[0], &origin[1], &store[0],
-		       &store[1]);
+	count = sscanf(parameters_of(&table->first), "%u:%u %u:%u", &origin[0], &origin[1],
+		       &store[0], &store[1]);
 	found->origin = origin[0] << 20 | origin[1];
 	found->store = store[0] << 20 | store[1];
 	return count == (is_origin ? 2 : 4);
@@ -88,14 +94,23 @@ static void tell_stores(const struct snapshot *found, unsigned int count)
 	}
 }
 
-static void add_disk(char *striping, const char *dev, const char *begin)
+__attribute__((format(printf, 2, 3))) static void append(char *striping, const char *format, ...)
 {
 	size_t length = strlen(striping);
+	va_list values;
+
+	va_start(values, format);
+	vsnprintf(striping + length, STRIPING_BYTES - length, format, values);
+	va_end(values);
+}
+
+static void add_disk(char *striping, const char *dev, const char *begin)
+{
 	unsigned int number[2];
 
 	if (dev && begin && sscanf(dev, "%u:%u", &number[0], &number[1]) == 2)
-		snprintf(striping + length, STRIPING_BYTES - length, ",%u+%llu",
-			 number[0] << 20 | number[1], strtoull(begin, NULL, 10));
+		append(striping, ",%u+%llu", number[0] << 20 | number[1],
+		       strtoull(begin, NULL, 10));
 }
 
 static unsigned int next_number(char **rest)
@@ -113,7 +128,7 @@ static void parse_mirror(char *parameters, char *striping)
 	strtok_r(parameters, " ", &rest);
 	for (unsigned int left = next_number(&rest); left; left--)
 		strtok_r(NULL, " ", &rest);
-	snprintf(striping, STRIPING_BYTES, "0,1");
+	append(striping, "%s0,1", striping[0] ? ";" : "");
 	for (unsigned int left = next_number(&rest); left; left--) {
 		const char *dev = strtok_r(NULL, " ", &rest);
 
@@ -145,19 +160,35 @@ static void parse_raid(char *parameters, char *striping)
 	count = next_number(&rest);
 	if (count <= parities || !chunk)
 		return;
-	snprintf(striping, STRIPING_BYTES, "%u,%u", chunk, count - parities);
+	append(striping, "%u,%u", chunk, count - parities);
 	for (; count; count--) {
 		strtok_r(NULL, " ", &rest);
 		add_disk(striping, strtok_r(NULL, " ", &rest), "0");
 	}
 }
 
+/* Of several targets, as pvmove has, the mirrors, and where each begins and how long it is. */
+static void parse_mirrors(struct dm_table *table, char *striping)
+{
+	struct dm_target_spec *target = &table->first;
+
+	for (unsigned int i = 0; i < table->head.target_count; i++) {
+		if (!strcmp(target->target_type, "mirror")) {
+			parse_mirror(parameters_of(target), striping);
+			append(striping, "@%llu+%llu", target->sector_start, target->length);
+		}
+		target = (struct dm_target_spec *)((char *)&table->first + target->next);
+	}
+}
+
 static void parse_striping(struct dm_table *table, struct block *block)
 {
-	if (!strcmp(table->target.target_type, "mirror"))
-		parse_mirror(table->parameters, block->striping);
-	else if (!strcmp(table->target.target_type, "raid"))
-		parse_raid(table->parameters, block->striping);
+	if (table->head.target_count > 1)
+		parse_mirrors(table, block->striping);
+	else if (!strcmp(table->first.target_type, "mirror"))
+		parse_mirror(parameters_of(&table->first), block->striping);
+	else if (!strcmp(table->first.target_type, "raid"))
+		parse_raid(parameters_of(&table->first), block->striping);
 	/* Not all of it, where there was no room. */
 	if (strlen(block->striping) == STRIPING_BYTES - 1)
 		block->striping[0] = 0;
@@ -167,7 +198,7 @@ void mapper_read(struct blocks *blocks)
 {
 	struct snapshot *found = calloc(blocks->count + 1, sizeof(*found));
 	unsigned int count = 0;
-	struct dm_table table;
+	static struct dm_table table;
 	int control = -1;
 
 	for (unsigned int i = 0; found && i < blocks->count; i++) {

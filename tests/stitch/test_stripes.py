@@ -168,7 +168,7 @@ def test_device_mapper_says_how_its_arrays_are_laid_out(*, known: bool) -> None:
     """Nothing says of the bios below what they are for: the second write is the first to end, but
     what is written first is the first one's. A resync's is nobody's."""
     world, disks = World(), tuple((disk, BEGIN) for disk in DISKS)
-    striping = Striping(CHUNK, DATA_DISKS, disks) if known else None
+    striping = (Striping(CHUNK, DATA_DISKS, disks),) if known else ()
     world.builder.block(MD, "dm-4", lower_keys=DISKS, striping=striping)
     for disk, name in zip(DISKS, "abc", strict=True):
         world.builder.block(disk, f"sd{name}")

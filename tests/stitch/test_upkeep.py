@@ -411,7 +411,7 @@ def test_what_a_snapshot_notes_while_its_origin_is_written(*, asks: bool) -> Non
 def on_mirror(*, known: bool) -> tuple[World, Block, Block, tuple[Block, Block]]:
     """A mirror, its log, and its disks; ``known``: it is told where it lies on them."""
     world, other = World(), device(8, 32)
-    striping = Striping(0, 1, ((SDA, BEHIND), (other, 0))) if known else None
+    striping = (Striping(0, 1, ((SDA, BEHIND), (other, 0))),) if known else ()
     world.builder.block(THIN, "dm-1", lower_keys=(META, SDA, other), striping=striping)
     world.builder.block(SDA, "sda").block(META, "sdb").block(other, "sdc")
     of_kernel(world)
@@ -449,6 +449,56 @@ def test_what_waits_in_a_mirrors_list_while_its_worker_logs(*, known: bool) -> N
     assert found[100][0]["device.data"] == 10_000 + 20_000
     waited = 13_000 - 5_000 + 10_000 if known else 0
     assert found[OTHER][0].get("device.data", 0) == waited + 30_000
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_device_of_several_mirrors_has_the_data_of_each(*, known: bool) -> None:
+    """Its second half is on other places of the same disks: what is written first there is not for
+    who writes to the first half, and ends later. But a flush is of all of them."""
+    world, other = World(), device(8, 32)
+    disks, half = (SDA, other), 8192
+    parts = tuple(
+        Striping(0, 1, ((SDA, BEHIND + first), (other, half - first)), first, half)
+        for first in (0, half)
+    )
+    world.builder.block(THIN, "dm-1", lower_keys=disks, striping=parts if known else ())
+    world.builder.block(SDA, "sda").block(other, "sdc")
+    of_kernel(world)
+    mirror = Block(world, THIN)
+    mirror.queue(2_000, 100, 0xB0)
+    mirror.queue(2_100, OTHER, 0xB1, sector=half + 8)
+    for number, (begin, end) in enumerate(((20_000, 30_000), (3_000, 13_000))):
+        for disk, key in enumerate(disks):
+            place = 8 + (half - number * half if disk else BEHIND + number * half)
+            bio, block = 0xE0 + 2 * number + disk, Block(world, key)
+            block.queue(begin - 100, KWORKER, bio, kernel=1, sector=place)
+            block.request(begin, end, bio + 0x100, bio, sector=place)
+    mirror.complete(30_000, 0xB0)
+    mirror.complete(40_000, 0xB1)
+    one_write(world, THIN, 30_000)
+    one_write(world, THIN, 40_000, tid=OTHER)
+    found = accounts(told(world))
+    times = [found[tid][0].get("device.data", 0) for tid in (100, OTHER)]
+    assert times == [10_000 if known else 20_000, 10_000]
+
+
+def test_a_flush_has_one_of_each_of_a_mirrors_disks() -> None:
+    """Both are over on the fast disk before the first one is on the slow one."""
+    world, mirror, _, (fast, slow) = on_mirror(known=True)
+    resume(world, KWORKER, 600, 1_800, 1_900, state=IDLE)
+    ends = ((6_000, 8_000), (15_000, 25_000))
+    for number in range(2):
+        mirror.queue(2_000 + number, 100 + number, 0xB0 + number, sector=0, size=0, flags=FLUSH)
+        for disk, block in enumerate((fast, slow)):
+            begin, bio = (3_000, ends[disk][0] + 10)[number], 0xE0 + 2 * number + disk
+            block.queue(3_000 + number, KWORKER, bio, sector=0, size=0, flags=FLUSH, kernel=1)
+            block.flush(begin, ends[disk][number], bio + 0x10, bio, bio + 0x20)
+        mirror.complete(ends[1][number] + 10, 0xB0 + number, size=0, flags=FLUSH)
+    one_write(world, THIN, 15_100)
+    one_write(world, THIN, 25_100, tid=OTHER)
+    breakdown = told(world)
+    assert breakdown.quality.ties == {"key": 2, "place": 4}
+    assert not breakdown.quality.background
 
 
 @pytest.mark.parametrize("known", [True, False])

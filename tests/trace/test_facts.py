@@ -58,15 +58,17 @@ def test_facts_are_read(tmp_path: Path) -> None:
 
 
 def test_how_device_mapper_lays_out_an_array_is_told(tmp_path: Path) -> None:
-    told = ("128,2,5+0,6+2048", "0,1,5+4096", "-", "128,0,5+0", "128", "128,2,5", "128,2,5+-1")
+    told = ("128,2,5+0,6+2048", "0,1,5+4096", "-", "0,1,5+0,6+0@0+8;0,1,5+8,7+0@16+24",
+            "128,0,5+0", "128", "128,2,5", "128,2,5+-1", "0,1,5+0@8")  # fmt: skip
     lines = "".join(f"{dev}\tdm-{dev}\t{text}\n" for dev, text in enumerate(told, 1))
     facts, defects = read_facts(facts_directory(tmp_path, block=f"dev\tname\tstriping\n{lines}"))
-    assert [facts.blocks[dev].striping for dev in (1, 2, 3)] == [
-        Striping(128, 2, ((5, 0), (6, 2048))),
-        Striping(0, 1, ((5, 4096),)),
-        None,
+    assert [facts.blocks[dev].striping for dev in (1, 2, 3, 4)] == [
+        (Striping(128, 2, ((5, 0), (6, 2048))),),
+        (Striping(0, 1, ((5, 4096),)),),
+        (),
+        (Striping(0, 1, ((5, 0), (6, 0)), 0, 8), Striping(0, 1, ((5, 8), (7, 0)), 16, 24)),
     ]
-    assert defects == ["facts/block: line 5 is no block device, nor are 3 more"]
+    assert defects == ["facts/block: line 6 is no block device, nor are 4 more"]
 
 
 @pytest.mark.parametrize("text", ["128,2,5+0,5+0", "0,1,5+0,1+0", "128,2,\u0665+0", "1_28,2,5+0"])

@@ -36,12 +36,15 @@ CHUNKS: Final = tuple(8 << number for number in range(20))
 @dataclass(frozen=True)
 class Layout:
     """``chunk``: in sectors; ``disks``: how many have the data of a stripe; ``begin_of``: the
-    sector where that begins on each device that was seen to have any.
+    sector where that begins on each device that was seen to have any. ``first``, ``count``: the
+    sectors of the device that a mirror is of, ``count`` 0: all.
     """
 
     chunk: int
     disks: int
     begin_of: Mapping[int, int]
+    first: int = 0
+    count: int = 0
 
     def place_of(self, sector: Ints) -> Ints:
         """How far behind the data's begin on its disk a sector of the array is."""
@@ -60,9 +63,13 @@ class Layout:
         return found
 
     def place_on(self, device: Ints, sector: Ints) -> Ints:
-        """How far behind the data's begin sectors of disks are, -1: before it, or nobody knows."""
+        """How far behind the data's begin sectors of disks are, -1: before it, or nobody knows;
+        of a mirror, which sectors of the device they are."""
         begin = self.begin_on(device)
-        return np.where((begin >= 0) & (sector >= begin), sector - begin, -1)
+        there = (begin >= 0) & (sector >= begin)
+        if self.count:
+            there &= sector < begin + self.count
+        return np.where(there, sector - begin + self.first, -1)
 
     def reaches(self, place: Ints, count: Ints, begin: Ints, end: Ints) -> NDArray[np.bool_]:
         """Whether ``count`` sectors at a place, of any disk, are some of ``begin`` .. ``end``."""
@@ -97,16 +104,21 @@ def arrays_of(trace: Trace) -> Mapping[int, Array]:
 
 def is_mirror(block: BlockDevice) -> bool:
     """Of device mapper's, each disk of which has all."""
-    return block.striping is not None and not block.striping.chunk
+    return bool(block.striping) and not any(part.chunk for part in block.striping)
 
 
-def told_of(facts: Facts) -> Mapping[int, Layout]:
-    """Device mapper's arrays and mirrors, by device."""
+def told_of(facts: Facts) -> Mapping[int, tuple[Layout, ...]]:
+    """Device mapper's arrays and mirrors, by device, one behind the other."""
     return {
-        block.device_key: Layout(
-            block.striping.chunk or CHUNKS[0],
-            block.striping.disks,
-            {key: begin for key, begin in block.striping.begins if facts.disk_of(key) == key},
+        block.device_key: tuple(
+            Layout(
+                part.chunk or CHUNKS[0],
+                part.disks,
+                {key: begin for key, begin in part.begins if facts.disk_of(key) == key},
+                part.first,
+                part.length,
+            )
+            for part in block.striping
         )
         for block in facts.blocks.values()
         if block.striping

@@ -10,7 +10,7 @@ while there is one write. A mirror has all at one place, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -59,21 +59,25 @@ def of_stripes(bios: Bios, rows: Ints, above: Ints, devices: Ints, array: Array)
     return found, place >= 0, _others(bios, rows, place, found, above, layout)
 
 
-def of_striping(bios: Bios, rows: Ints, above: Ints, layout: Layout, *, mirror: bool) -> Found:
-    """The same of an array or a ``mirror`` whose layout is told: of no bio below it is said that it
-    was made for one above."""
-    found, there = np.full(len(rows), -1), one_of(bios.device_key[rows], list(layout.begin_of))
-    place = np.where(
-        there & (bios.size_bytes[rows] > 0),
-        layout.place_on(bios.device_key[rows], bios.sector[rows]),
-        -1,
-    )
-    others = NO_OTHERS
-    if len(above):
-        found = _first_to_end(bios, rows, place, above, layout)
-        others = _others(bios, rows, place, found, above, layout)
+def of_striping(
+    bios: Bios, rows: Ints, above: Ints, layouts: Sequence[Layout], *, mirror: bool
+) -> Found:
+    """The same of an array, or of mirrors, whose layouts are told: of no bio below it is said that
+    it was made for one above."""
+    found, settled, others = np.full(len(rows), -1), np.zeros(len(rows), np.bool_), [NO_OTHERS]
+    device, data = bios.device_key[rows], bios.size_bytes[rows] > 0
+    for layout in layouts:
+        there = data & one_of(device, list(layout.begin_of))
+        place = np.where(there, layout.place_on(device, bios.sector[rows]), -1)
+        settled |= place >= 0
+        if len(above):
+            mine = _first_to_end(bios, rows, place, above, layout)
+            others.append(_others(bios, rows, place, mine, above, layout))
+            found = np.where(mine >= 0, mine, found)
     if mirror:
-        empty = np.flatnonzero(there & bios.wants_flush[rows] & (bios.size_bytes[rows] == 0))
+        # Each is flushed, whatever part of the device was written.
+        there = one_of(device, [key for layout in layouts for key in layout.begin_of])
+        empty = np.flatnonzero(there & bios.wants_flush[rows] & ~data)
         asked = above[bios.begins_with_flush[above]]
         # With data, it is flushed before that.
         data = np.full(len(bios), NEVER)
@@ -81,19 +85,27 @@ def of_striping(bios: Bios, rows: Ints, above: Ints, layout: Layout, *, mirror: 
         end = np.where(bios.size_bytes[asked] > 0, data[asked], bios.life_end_ns[asked])
         known = end < NEVER
         found[empty] = _last_before(bios, rows[empty], asked[known], end[known])
-    return found, (place >= 0) | (found >= 0), others
+    row, upper = (np.concatenate(columns) for columns in zip(*others, strict=True))
+    return found, settled | (found >= 0), (row, upper)
 
 
 def _last_before(bios: Bios, rows: Ints, asked: Ints, end_ns: Ints) -> Ints:
     """For which of the flushes that were ``asked`` for, until then, those of a mirror's disks are:
-    what it hands on is complete when the last of these is; those before are the mirror's own, for
-    its log."""
-    found = np.full(len(rows), -1)
-    ended = AsOf(bios.device_key[rows], bios.life_end_ns[rows])
+    each has one of every disk, and is complete when the last of these is; those before are the
+    mirror's own, for its log."""
+    found, order = np.full(len(rows), -1), order_of(end_ns)
+    asked, end_ns = asked[order], end_ns[order]
     for device in distinct(bios.device_key[rows]):
-        last = ended.at_or_before(np.full(len(asked), device), end_ns)
-        mine = np.flatnonzero((last >= 0) & (at(bios.begin_ns[rows], last) >= bios.queue_ns[asked]))
-        found[last[mine]] = asked[mine]
+        mine = np.flatnonzero(bios.device_key[rows] == device)
+        mine = mine[order_of(bios.life_end_ns[rows[mine]])]
+        begin, end = bios.begin_ns[rows[mine]], bios.life_end_ns[rows[mine]]
+        last = np.searchsorted(end, end_ns, "right") - 1
+        some = np.flatnonzero((last >= 0) & (begin[last] >= bios.queue_ns[asked]))
+        # A fast disk has done those of the next by then, too, which has the last of them.
+        number = np.arange(len(some))
+        last = np.minimum.accumulate((last[some] - number)[::-1])[::-1] + number
+        own = np.flatnonzero((last >= 0) & (begin[last] >= bios.queue_ns[asked[some]]))
+        found[mine[last[own]]] = asked[some[own]]
     return found
 
 

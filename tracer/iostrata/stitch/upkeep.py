@@ -159,7 +159,7 @@ def is_of_snapshot(block: BlockDevice, blocks: Mapping[int, BlockDevice]) -> boo
 def _kind_of_log(block: BlockDevice) -> str:
     """``md``, also of device mapper's arrays, ``bcache``, or empty."""
     name = LOGGING.match(block.name)
-    return name[1] if name else "md" if block.striping and block.striping.chunk else ""
+    return name[1] if name else "md" if any(part.chunk for part in block.striping) else ""
 
 
 def _threads_of_md(window: Window) -> Ints:

@@ -215,7 +215,7 @@ def _on_both(before: BlockDevice, after: BlockDevice) -> BlockDevice:
     fewer, more = sorted(({*before.lower_keys}, {*after.lower_keys}), key=len)
     every = dict.fromkeys((*before.lower_keys, *after.lower_keys))
     moved = before.moved or not fewer or not fewer <= more
-    striping = before.striping if before.striping == after.striping else None
+    striping = before.striping if before.striping == after.striping else ()
     return replace(before, lower_keys=tuple(every), striping=striping, moved=moved)
 
 
@@ -241,18 +241,24 @@ def parse_block(values: Mapping[str, str]) -> BlockDevice:
         queue_limits=tuple(shown(one) for one in known.get("queue_limits", "").split(",") if one),
         pci=shown(known.get("pci", "")),
         store_keys=tuple(integer(key, 32) for key in stores.split(",") if key),
-        striping=_striping(known["striping"], key) if "striping" in known else None,
+        striping=tuple(
+            _striping(part, key) for part in known.get("striping", "").split(";") if part
+        ),
     )
 
 
 def _striping(text: str, device: int) -> Striping:
-    """chunk,disks,dev+begin,dev+begin.., of a device that is none of its disks."""
-    chunk, disks, *begins = text.split(",")
+    """chunk,disks,dev+begin,dev+begin..@first+count, of a device that is none of its disks."""
+    layout, _, part = text.partition("@")
+    chunk, disks, *begins = layout.split(",")
     told = [begin.split("+") for begin in begins]
+    first, length = part.split("+") if part else ("0", "0")
     found = Striping(
         count(chunk, 32),
         count(disks, 16),
         tuple((count(dev, 32), count(begin, 62)) for dev, begin in told),
+        count(first, 62),
+        count(length, 62),
     )
     keys = {device, *(key for key, _ in found.begins)}
     if not found.disks or len(keys) <= len(found.begins):

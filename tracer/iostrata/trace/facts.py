@@ -48,11 +48,13 @@ class Mount:
 class Striping(NamedTuple):
     """How device mapper lays out an array, or a mirror, on its disks. ``chunk``: in sectors, 0: it
     is a mirror; ``disks``: how many have the data of a stripe; ``begins``: disks, and the sector
-    where it begins on each."""
+    where it begins on each; ``first``, ``length``: of which sectors of the device, 0: all."""
 
     chunk: int
     disks: int
     begins: tuple[tuple[int, int], ...]
+    first: int = 0
+    length: int = 0
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,10 @@ class BlockDevice:
     reached: ``pcie``, ``tcp``, ``rdma``, ``fc``, ``loop``, ``iscsi``. ``queue_limits``: which
     of ``wbt`` and ``io.cost`` may hold a request back. ``pci``: what its controller is,
     ``vendor:device``. ``store_keys``: where device mapper's snapshots of it keep what is about to
-    be overwritten. ``striping``: of its arrays (RAID 4, 5, 6) and mirrors. Empty text or None: not
-    recorded. ``moved``: it was on one thing and then on another: on all of these, a loop device on
-    nothing that is known. ``shared``: its number was that of several devices, one after the other:
+    be overwritten. ``striping``: of its arrays (RAID 4, 5, 6) and mirrors, of which a device may
+    have several, one behind the other. Empty or None: not recorded. ``moved``: it was on one thing
+    and then on another: on all of these, a loop device on nothing that is known. ``shared``: its
+    number was that of several devices, one after the other:
     what they differ in is empty or None, their names are ``sda or sdb``.
     """
 
@@ -85,7 +88,7 @@ class BlockDevice:
     queue_limits: tuple[str, ...] = ()
     pci: str = ""
     store_keys: tuple[int, ...] = ()
-    striping: Striping | None = None
+    striping: tuple[Striping, ...] = ()
     moved: bool = False
     shared: bool = False
 

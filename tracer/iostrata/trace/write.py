@@ -249,16 +249,15 @@ def block_line(block: BlockDevice) -> str:
         ",".join(block.queue_limits),
         block.pci,
         ",".join(map(str, block.store_keys)),
-        _striping_text(block.striping),
+        ";".join(map(_striping_text, block.striping)) or ABSENT,
     )
     return "\t".join(map(fact_text, values))
 
 
-def _striping_text(striping: Striping | None) -> str:
-    if striping is None:
-        return ""
+def _striping_text(striping: Striping) -> str:
     begins = (f"{key}+{begin}" for key, begin in striping.begins)
-    return ",".join((str(striping.chunk), str(striping.disks), *begins))
+    part = f"@{striping.first}+{striping.length}" if striping.length else ""
+    return ",".join((str(striping.chunk), str(striping.disks), *begins)) + part
 
 
 def fact_text(value: str | int | bool | None) -> str:
