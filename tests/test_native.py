@@ -31,7 +31,7 @@ from iostrata.layers import RANK
 from iostrata.model import Op
 from iostrata.recording import open_recording
 from iostrata.report import json
-from iostrata.stitch import Spans
+from iostrata.stitch import SpanList, Spans
 from iostrata.stitch.durability import Made, durability
 from iostrata.stitch.spans import Edges, follow, seen_as
 from iostrata.trace import Trace, layout, read_trace
@@ -235,6 +235,29 @@ def test_once(some: list[tuple[int, ...]], times: int) -> None:
         expected = [column.tolist() for column in vars(spans.once()).values()]
     assert found == expected
     assert len(found[0]) == len(set(some))
+
+
+@given(
+    st.lists(st.tuples(near | anything, ranks, near | anything, near | anything, near)),
+    st.booleans(),
+    st.booleans(),
+)
+def test_spans_that_are_kept(some: list[tuple[int, ...]], alike: bool, untold: bool) -> None:
+    owner, rank, begin, end, of = columns(some, 5)
+
+    def kept() -> list[list[int]]:
+        spans = SpanList()
+        spans.add(
+            owner, "blocked" if alike else rank.astype(np.int16), begin, end,
+            None if untold else of,
+        )  # fmt: skip
+        return [column.tolist() for column in vars(spans.collect()).values()]
+
+    found = kept()
+    with twin():
+        expected = kept()
+    assert found == expected
+    assert len(found[0]) == np.count_nonzero((owner >= 0) & (begin < end))
 
 
 spans = st.lists(st.tuples(st.integers(0, 4), st.integers(-1, 70), near, near | anything))

@@ -81,6 +81,7 @@ _FUNCTIONS: Final = {
     "follow_bios": "a",
     "follow_wakers": "aana",
     "gather": "an",
+    "kept_spans": "a",
     "kinds_of": "aananaanaa",
     "lines": "annan",
     "lookup_find": "aaannaa",
@@ -646,6 +647,22 @@ def sweep(
         return None
     level, piece, since, until = (column[:stretches] for column in held)
     return met[1:], level, piece, since, until
+
+
+def kept_spans(
+    owner: Ints, rank: int | NDArray[np.int16], begin_ns: Ints, end_ns: Ints, of: Ints | None
+) -> tuple[Ints, NDArray[np.int16], Ints, Ints, Ints]:
+    """Owner, rank, begin, end and of, of those that are somebody's (0 and above) and not empty.
+
+    ``rank``: of all, or of each; ``of``: None: of nothing (-1).
+    """
+    count, own = len(owner), [_ints(column) for column in (owner, begin_ns, end_ns)]
+    ranks = (0, rank) if isinstance(rank, int) else (np.ascontiguousarray(rank, np.int16), 0)
+    known = 0 if of is None else _ints(of)
+    columns, kept_rank = np.empty((4, count), np.int64), np.empty(count, np.int16)
+    kept = _call("kept_spans", words(count, *own, *ranks, known, *columns, kept_rank))
+    kept_owner, begin, end, kept_of = columns[:, :kept]
+    return kept_owner, kept_rank[:kept], begin, end, kept_of
 
 
 class Followed(NamedTuple):

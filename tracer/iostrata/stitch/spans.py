@@ -74,12 +74,16 @@ class SpanList:
         end_ns: Ints,
         of: Ints | None = None,
     ) -> None:
+        numbers = RANK[rank] if isinstance(rank, str) else rank
+        if native.LIBRARY is not None and (isinstance(numbers, int) or numbers.dtype == np.int16):
+            self.extend(Spans(*native.kept_spans(owner, numbers, begin_ns, end_ns, of)))
+            return
         keep = (owner >= 0) & (end_ns > begin_ns)
         if not keep.any():
             return
-        numbers = np.full(len(owner), RANK[rank], np.int16) if isinstance(rank, str) else rank
+        ranks = np.full(len(owner), numbers, np.int16) if isinstance(numbers, int) else numbers
         known = np.full(len(owner), -1) if of is None else of
-        self._parts.append(Spans(owner, numbers, begin_ns, end_ns, known).where(keep))
+        self._parts.append(Spans(owner, ranks, begin_ns, end_ns, known).where(keep))
 
     def extend(self, spans: Spans | SpanList) -> None:
         """What another list has, or collected: none of it is to be left out."""

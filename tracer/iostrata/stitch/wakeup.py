@@ -201,8 +201,9 @@ def at_rest(sleeps: Sleeps, rows: Ints) -> NDArray[np.bool_]:
 
 def run_queue(sleeps: Sleeps, owner: Ints, first: int) -> Spans:
     """Runnable without a CPU: from the wake-up (or the preemption) to running."""
-    every = np.arange(len(sleeps))
-    return without_cpu(sleeps, every, owner, sleeps.runnable_ns, sleeps.on_ns, first)
+    number = np.arange(first, first + len(sleeps))
+    released = sleeps.released_ns if sleeps.throttled else None
+    return _waits(owner, "wakeup.runqueue", sleeps.runnable_ns, sleeps.on_ns, released, number)
 
 
 def without_cpu(
@@ -219,12 +220,21 @@ def without_cpu(
 
     ``Spans.of`` is the row of the sleep, numbered from ``first`` on.
     """
-    spans, number = SpanList(), sleep + first
     begin = np.maximum(at(sleeps.runnable_ns, sleep), begin_ns)
-    spans.add(owner, rank, begin, np.minimum(at(sleeps.on_ns, sleep), end_ns), number)
+    end, released = np.minimum(at(sleeps.on_ns, sleep), end_ns), None
     if sleeps.throttled:
         released = np.minimum(at(sleeps.released_ns, sleep), end_ns)
-        spans.add(owner, KEPT[rank], begin, released, number)
+    return _waits(owner, rank, begin, end, released, sleep + first)
+
+
+def _waits(
+    owner: Ints, rank: str, begin_ns: Ints, end_ns: Ints, released_ns: Ints | None, number: Ints
+) -> Spans:
+    """``released_ns``: until when a quota kept them; None: it did none."""
+    spans = SpanList()
+    spans.add(owner, rank, begin_ns, end_ns, number)
+    if released_ns is not None:
+        spans.add(owner, KEPT[rank], begin_ns, released_ns, number)
     return spans.collect()
 
 
