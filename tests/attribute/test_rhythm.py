@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from iostrata.attribute import rhythm as of_rhythm
-from iostrata.attribute.rhythm import MOST_EPISODES, _period_of, rhythm
+from iostrata.attribute.rhythm import MOST_EPISODES, _met, _period_of, rhythm
 from iostrata.attribute.selection import select
 from iostrata.attribute.summarise import summarise
 from iostrata.model import Breakdown, Onset, Period
@@ -146,6 +146,15 @@ def test_many_episodes_by_chance_cost_little_and_have_no_period() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 4 << 20
+
+
+@pytest.mark.parametrize("count", [1, 2, 15, 16, 17, 400])
+def test_times_meet_as_closely_as_each_frequency_tells(count: int) -> None:
+    passed = np.sort(np.random.default_rng(count).uniform(0, 1e11, 50))
+    low, step = 3e-9, 1e-12
+    turns = [2j * np.pi * (low + step * number) * passed for number in range(count)]
+    expected = [abs(np.exp(each).sum()) for each in turns]
+    assert _met(passed, low, step, count) == pytest.approx(expected, abs=1e-6)
 
 
 def test_it_is_said() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from math import exp, log
+from math import exp, isqrt, log
 from typing import Any, Final
 
 import numpy as np
@@ -119,6 +119,8 @@ def _series(breakdown: Breakdown) -> _Series:
             kind = coded(kind * len(values) + code)[1]
     kind = kind[rows]
     level = np.log(np.maximum(writes.latency_ns[rows], 1).astype(np.float64))
+    if not kind.any():
+        return _Series(rows, passed[rows], kind, level - _median(level))
     # One sort instead of a look at all writes for each kind.
     for alike in np.split(order_of(kind), np.cumsum(np.bincount(kind))[:-1]):
         own = level[alike]
@@ -174,8 +176,7 @@ def _period_of(times: Floats) -> float | None:
         passed = times[:some] - times[0]
         step = 1 / (16 * float(passed[-1]))
         tries = np.arange(low, high, step)
-        met = np.abs([np.exp(2j * np.pi * each * passed).mean() for each in tries])
-        best = float(tries[np.argmax(met)])
+        best = float(tries[np.argmax(_met(passed, low, step, len(tries)))])
         if some == count:
             break
         low, high = max(best - 8 * step, lowest), min(best + 8 * step, highest)
@@ -194,6 +195,20 @@ def _period_of(times: Floats) -> float | None:
     if len(distinct(cycle)) < (1 - ASTRAY) * count:
         return None
     return float(np.polyfit(cycle, times[kept], 1)[0])
+
+
+def _met(passed: Floats, low: float, step: float, count: int) -> Floats:
+    """How closely times meet in the period of each of so many frequencies, ``step`` apart.
+
+    A turn by each is one by a few of them and the rest of it: so few are looked up.
+    """
+    few = isqrt(count) + 1
+    far, rest = (
+        np.exp(2j * np.pi * np.outer(frequency, passed))
+        for frequency in (low + step * few * np.arange(-(-count // few)), step * np.arange(few))
+    )
+    met: Floats = np.abs(np.einsum("ip,jp->ij", far, rest)).ravel()[:count]
+    return met
 
 
 def _where(breakdown: Breakdown, series: _Series, chosen: NDArray[np.bool_]) -> tuple[str, float]:
