@@ -109,9 +109,11 @@ def asleep_of(lifted: Lifted, slept: Spans, some: Sequence[int]) -> list[Asleep]
         return []
     rank, owner, since = slept.rank, slept.owner, slept.begin_ns
     took = slept.end_ns - since
-    asleep = lifted.spans.where(one_of(lifted.spans.rank % len(STACK), some))
     # Most pieces have none that are left: theirs need not be looked at.
-    asleep = asleep.where(one_of(asleep.owner, owner))
+    left = np.zeros(int(lifted.spans.owner.max()) + 1, np.bool_)
+    left[owner] = True
+    asleep = lifted.spans.where(left[lifted.spans.owner])
+    asleep = asleep.where(one_of(asleep.rank % len(STACK), some))
     # One number for owner and rank: there are few ranks.
     ranks = distinct(asleep.rank)
     by_owner = AsOf(

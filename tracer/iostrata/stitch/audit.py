@@ -150,7 +150,7 @@ def activities_of(
             pair_key(commits.device_key, commits.transaction), commits.begin_ns,
         ),
     )  # fmt: skip
-    used = [pair_key(key, begin)[some] for some, key, begin in identities]
+    used = [pair_key(key[some], begin[some]) for some, key, begin in identities]
     request, call, commit = (np.flatnonzero(~some) for some, _, _ in identities)
     parts = (
         Activities(
@@ -193,11 +193,12 @@ def _foreign(
     def outside(rows: Ints) -> NDArray[np.bool_]:
         return ~bios.kernel_thread[rows] | one_of(bios.tid[rows], apart)
 
-    carried = np.flatnonzero(bios.request >= 0)
-    carried = carried[~used[bios.request[carried]]]
+    # Behind the last one is what has none.
+    unused = np.append(~used, False)
+    carried = np.flatnonzero(unused[bios.request])
     others = outside(carried) | (commit_of_bio[carried] >= 0)
     found[bios.request[carried[others]]] = True
-    flushes = np.flatnonzero(requests.flush & ~used)
+    flushes = np.flatnonzero(requests.flush & unused[:-1])
     if len(flushes):
         asking = np.flatnonzero(bios.wants_flush & (bios.life_end_ns >= 0))
         asking = asking[outside(asking)]

@@ -76,6 +76,8 @@ class Waiting:
         return self._or_request(self._owners.find(tid, time_ns), tid, time_ns)
 
     def _or_request(self, piece: Ints, tid: Ints, time_ns: Ints) -> Ints:
+        if not len(self._workers.request):
+            return piece
         request = self._workers.request_of(tid, time_ns)
         return np.where(piece >= 0, piece, numbered(request, self._first))
 

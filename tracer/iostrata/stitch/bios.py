@@ -87,9 +87,14 @@ class Bios:
         """Of each, the row of the whole one."""
         return roots(self.parent)
 
+    @cached_property
+    def whole(self) -> bool:
+        """Whether none came of another."""
+        return not (self.parent >= 0).any()
+
     def of_root(self, values: NDArray[Value]) -> NDArray[Value]:
         """Of each, what its whole one has; the same, where none came of another."""
-        return values[self.root] if (self.parent >= 0).any() else values
+        return values if self.whole else values[self.root]
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +127,7 @@ def bios_of(window: Window, requests: Requests, completed: Columns) -> tuple[Bio
         np.maximum.at(life_end, parent[children], life_end[children])
     # Mostly none came of another: then nothing is copied.
     root = roots(parent) if len(children) else slice(None)
+    flags = begun.flags | begun.flags[root] if len(children) else begun.flags
     get, got = _gets(window, begun, np.where(issue >= 0, issue, life_end))
     return Bios(
         key=begun.key,
@@ -129,7 +135,7 @@ def bios_of(window: Window, requests: Requests, completed: Columns) -> tuple[Bio
         device_key=begun.device_key,
         sector=begun.sector,
         size_bytes=begun.size_bytes,
-        meta=((begun.flags | begun.flags[root]) & META) != 0,
+        meta=(flags & META) != 0,
         discard=(begun.flags & OPERATION_MASK) == OP_DISCARD,
         read=reads_data(begun.flags),
         wants_flush=begun.wants_flush,

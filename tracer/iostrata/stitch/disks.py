@@ -68,6 +68,8 @@ class Disks:
     def activity(self) -> Ints:
         """Of each bio: the commit that it is of, or the request that it is below, by number."""
         below = numbered(self.bios.of_root(self.bios.above), self.first_request)
+        if not self.journal.any():
+            return below
         return np.where(self.journal, self.commit + self.first_commit, below)
 
     @property

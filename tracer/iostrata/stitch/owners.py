@@ -91,8 +91,10 @@ class Owners:
             if parts and not len(time):
                 continue
             begin = events.get("enter_ns", time)
-            worker = at(keyed, by_request.at_or_before(key, begin))
-            worker = np.where((key != 0) & (at(pieces.end_ns, worker) >= begin), worker, -1)
+            worker = np.full(len(time), -1)
+            if len(keyed):
+                worker = at(keyed, by_request.at_or_before(key, begin))
+                worker = np.where((key != 0) & (at(pieces.end_ns, worker) >= begin), worker, -1)
             piece = np.where(key != 0, worker, self.find(events["tid"], begin))
             none = np.zeros(len(time), np.int64)
             end = time

@@ -67,7 +67,7 @@ class Sleeps:
     def __len__(self) -> int:
         return len(self.tid)
 
-    @property
+    @cached_property
     def asleep(self) -> NDArray[np.bool_]:
         return self.wake_ns > 0
 
