@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from iostrata.columns import Ints
+from iostrata.stitch.committing import owners_of_commits
 from iostrata.stitch.elsewhere import spans_elsewhere
 from iostrata.stitch.fuse import calls_of
 from iostrata.stitch.librbd import spans_of_images, waiting_for_images
@@ -52,7 +53,7 @@ class Remote:
 
 def remote_of(window: Window, owners: Owners) -> Remote:
     calls = calls_of(window)
-    caller = owners_of_calls(calls, owners)
+    caller = owners_of_commits(window.pieces, calls, owners_of_calls(calls, owners))
     reading = calls.operation == NFS_READ
     caller = np.where(reading & ~own_reads(window, caller), -1, caller)
     caller = waiting_for_images(window, calls, caller)

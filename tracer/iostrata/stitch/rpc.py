@@ -39,6 +39,7 @@ class Calls:
     ``reply_ns``: its reply was there (the transport had data, or, where that is
     not known, the reply was matched to the call). ``ends``: of the connection's addresses,
     as in struct rpc_event; 0: not known. ``offset_bytes``, ``size_bytes``: of the file.
+    ``stable``: as in struct nfs_call_event.
     """
 
     key: Ints
@@ -56,6 +57,7 @@ class Calls:
     end_tid: Ints
     offset_bytes: Ints
     size_bytes: Ints
+    stable: Ints
 
     def __len__(self) -> int:
         return len(self.key)
@@ -83,7 +85,8 @@ def calls_elsewhere(
     """
     none = np.zeros(len(key), np.int64)
     columns = {"device_key": none, "inode": none, "begin_ns": send_ns, "end_ns": reply_ns,
-               "ends": none, "end_tid": none, "offset_bytes": none, "size_bytes": none}  # fmt: skip
+               "ends": none, "end_tid": none, "offset_bytes": none, "size_bytes": none,
+               "stable": none}  # fmt: skip
     return Calls(
         key=key, tid=tid, xid=xid, send_ns=send_ns, reply_ns=reply_ns, operation=operation,
         connection=none + NO_CONNECTION, **(columns | other),
@@ -93,8 +96,9 @@ def calls_elsewhere(
 def rpc_calls_of(window: Window) -> Calls:
     """Pairs the two points of each call; a call without its other edge is left out."""
     made = window.columns(
-        "nfs_call", "tid", "call_key", "dev", "inode", "operation", "offset_bytes", "size_bytes"
-    )
+        "nfs_call", "tid", "call_key", "dev", "inode", "operation", "offset_bytes", "size_bytes",
+        "stable",
+    )  # fmt: skip
     later = tuple({"ends"} & set(window.trace.points["rpc_call"].fields))
     ended = window.columns(
         "rpc_call", "tid", "call_key", "send_ns", "ready_ns", "reply_ns", "xid", "connection",
@@ -124,6 +128,7 @@ def rpc_calls_of(window: Window) -> Calls:
         end_tid=ended["tid"][rows],
         offset_bytes=made["offset_bytes"][call],
         size_bytes=made["size_bytes"][call],
+        stable=made["stable"][call],
     )
 
 
