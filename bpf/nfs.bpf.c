@@ -76,10 +76,24 @@ static __always_inline bool is_watched(struct inode *inode)
 	return inode && watch_of(inode->i_sb->s_dev) & WATCH_FS;
 }
 
+/* The same of who begins there: what io_submit writes to is known when it returns. */
+static __always_inline bool becomes_watched(struct inode *inode)
+{
+	struct thread *thread;
+
+	if (!inode || is_watched(inode))
+		return inode;
+	thread = thread_of(current_tid());
+	if (filter.device || !thread || !thread->enter_ns)
+		return false;
+	watch_add(inode->i_sb->s_dev, WATCH_FS);
+	return true;
+}
+
 /* A call on the file, with its own fields still to be filled; NULL: not recorded. */
 static __always_inline union event *call_reserve(struct inode *inode, __u64 task)
 {
-	union event *e = is_watched(inode) ? emit_reserve(POINT_nfs_call) : NULL;
+	union event *e = becomes_watched(inode) ? emit_reserve(POINT_nfs_call) : NULL;
 
 	if (!e)
 		return NULL;
