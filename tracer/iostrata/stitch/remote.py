@@ -16,6 +16,7 @@ from iostrata.stitch.osd import Transactions, spans_of_store, steps_of, transact
 from iostrata.stitch.osd import awaited as awaited_of_osds
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.pages import own_reads
+from iostrata.stitch.placed import owners_by_place
 from iostrata.stitch.reconnects import Downs, downs_of
 from iostrata.stitch.rpc import Calls, Hindered, owners_of_calls, spans_of_calls, waits_of
 from iostrata.stitch.serving import Service
@@ -53,7 +54,8 @@ class Remote:
 
 def remote_of(window: Window, owners: Owners) -> Remote:
     calls = calls_of(window)
-    caller = owners_of_commits(window.pieces, calls, owners_of_calls(calls, owners))
+    caller = owners_by_place(window, calls, owners_of_calls(calls, owners))
+    caller = owners_of_commits(window.pieces, calls, caller)
     reading = calls.operation == NFS_READ
     caller = np.where(reading & ~own_reads(window, caller), -1, caller)
     caller = waiting_for_images(window, calls, caller)
