@@ -15,6 +15,8 @@ from iostrata.stitch.opcodes import RWF_OF_SILENT
 from iostrata.trace.layout import (
     CALL_FSYNC,
     THREAD_HELPER,
+    THREAD_JOURNAL,
+    THREAD_SERVER,
     THREAD_TARGET,
     THREAD_WORKER,
     WAKE_THREAD,
@@ -316,3 +318,33 @@ def test_not_to_whom_a_call_let_go_that_is_told_before_the_loss(point: str, tmp_
     assert begin >= BEGIN - 2
     world.emit("aio_complete", 94_000, 101, enter_ns=0, dev=SDA, inode=7)
     assert [begin for begin, _ in reached(world, tmp_path / "kernel")] == [begin]
+
+
+SERVER = 300
+
+
+def served(world: World, kind: str, since: int, until: int) -> None:
+    """A call of a client's that a server's thread is in."""
+    if kind == "nfsd":
+        world.emit("svc_call", until, SERVER, dequeue_ns=since)
+    else:
+        world.emit("target_work", since, SERVER, request_key=0xC0)
+        world.emit("target_work", until, SERVER, request_key=0)
+
+
+@pytest.mark.parametrize("kind", ["nfsd", "lio"])
+@pytest.mark.parametrize("told", ["before", "behind", "never"])
+def test_a_server_s_thread_is_in_the_calls_of_its_clients(
+    kind: str, told: str, tmp_path: Path
+) -> None:
+    """It makes none of its own. Whom it let go in one that had ended before the loss, waited for
+    nothing that is lost; and whom in another, did."""
+    world = losing()
+    world.target(SERVER, time_ns=1, kind=THREAD_SERVER)
+    world.target(OTHER, time_ns=2, kind=THREAD_JOURNAL)
+    until = {"before": 60_000, "behind": 150_000, "never": END - 1_000}[told]
+    world.deaf_to = "*" if told == "never" else ""
+    served(world, kind, 30_000, until)
+    world.deaf_to = ""
+    resume(world, OTHER, 20_000, 40_000, 41_000, SERVER, context=WAKE_THREAD)
+    assert (min(begin for begin, _ in reached(world, tmp_path)) == 20_000) == (told != "before")

@@ -329,12 +329,22 @@ def _of_calls(window: Window, lost: Union) -> Reach:
 
 def _calls(window: Window) -> tuple[Ints, Ints, Ints]:
     """Threads in calls, from when to when; libaio's are told with their blocks only. Another that
-    the kernel completes is in none."""
-    points = ("syscall", "aio_submit", "aio_complete")
-    told = [window.columns(point, "tid", "enter_ns") for point in points]
-    tid, enter, end = (
-        np.concatenate([one[name] for one in told]) for name in ("tid", "enter_ns", "time_ns")
+    the kernel completes is in none. What servers' threads are in are the calls of their clients."""
+    points = (
+        ("syscall", "enter_ns"),
+        ("aio_submit", "enter_ns"),
+        ("aio_complete", "enter_ns"),
+        ("svc_call", "dequeue_ns"),
     )
+    told = [window.columns(point, "tid", since) for point, since in points]
+    work = window.columns("target_work", "tid", "request_key")
+    # It is told when one begins and when it ends; where that is lost, until the next one's begin.
+    over = AsOf(work["tid"], work["time_ns"]).following()
+    begun = work["request_key"] != 0
+    tid = np.concatenate([*(one["tid"] for one in told), work["tid"][begun]])
+    since = [one[name] for one, (_, name) in zip(told, points, strict=True)]
+    enter = np.concatenate([*since, work["time_ns"][begun]])
+    end = np.concatenate([*(one["time_ns"] for one in told), over[begun]])
     some = slice(None) if enter.all() else enter > 0
     return tid[some], enter[some], end[some]
 
