@@ -337,7 +337,8 @@ class Hop(ABC):
     number, the surest first; ``least``: what they have in common of it where they have none of
     these. ``asker``: the role of a machine that has nothing but this to ask; ``way``: the
     segment between the two; ``leaf``: the segment of what the upper one asks, and ``beyond``:
-    that segment's name where no lower machine was recorded.
+    that segment's name where no lower machine was recorded. ``mounts``: the file systems of which
+    all that is waited for is asked for by it.
     """
 
     name: str
@@ -358,6 +359,7 @@ class Hop(ABC):
     leaf = "beyond"
     beyond = "network and server"
     follows_reads = False
+    mounts: frozenset[str] = frozenset()
 
     def __init__(self, reads: bool = False) -> None:
         self.reads = reads and self.follows_reads

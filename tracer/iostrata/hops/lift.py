@@ -59,6 +59,7 @@ DEEPEST: Final = 64
 ASKING = np.array([rank.asks for rank in STACK])
 UNTOLD = np.flatnonzero([rank.untold for rank in STACK])
 STAGES = np.array(sorted({RANK[stage.rank] for layer in LAYERS for stage in layer.stages}))
+BLOCKED: Final = RANK["blocked"]
 CALLED: Final = RANK["initiator.call"]
 CALLS = np.flatnonzero([rank.asks and rank.depth == Depth.AWAY for rank in STACK])
 
@@ -127,6 +128,8 @@ def lift(
     links = graph.links_of(node.trace)
     calls = one_of(own.rank, CALLS)
     lifting.missing(own.owner[np.flatnonzero(one_of(own.rank, UNTOLD))])
+    # What a server or a hypervisor writes for others may stay in its page cache.
+    lifting.missing(NONE if way else _asked_nothing(links, window, own))
     if not links and not calls.any():
         lifting.extend(own, node.place, deeper=0)
         return lifting.lifted()
@@ -219,6 +222,29 @@ def _led_nowhere(asks: Sequence[Ints], crossing: Sequence[NDArray[np.bool_]]) ->
     """Which asks are of a hop by which this machine's others reach a machine, and these none."""
     asked = np.array(asks) >= 0
     return np.flatnonzero(asked.any(axis=0) & ~np.array(crossing).any(axis=0)) if asks else NONE
+
+
+def _asked_nothing(links: Sequence[Link], window: Window, own: Spans) -> Ints:
+    """The pieces on a file system that another machine has which waited, and of which no call to
+    that one is known (``own``: their spans): they slept, or were asynchronous and nothing was at
+    work for them most of their time. What has nothing to write waits for nothing; what reads may
+    have it from the page cache.
+    """
+    kinds = frozenset[str]().union(*(link.hop.mounts for link in links))
+    mounts = window.trace.facts.mounts if kinds and window.reads is None else ()
+    devices = [mount.device_key for mount in mounts if mount.file_system in kinds]
+    pieces = window.pieces
+    untied = one_of(pieces.device_key, devices)
+    untied[own.owner[one_of(own.rank, CALLS)]] = False
+    if not untied.any():
+        return NONE
+    slept = np.zeros(len(pieces), np.bool_)
+    slept[own.owner[own.rank == BLOCKED]] = True
+    mine = own.where(untied[own.owner])
+    owner, begin, end = _merged(mine.owner, mine.begin_ns, mine.end_ns)
+    at_work = np.bincount(owner, end - begin, len(pieces))
+    idle = (pieces.request_key != 0) & (2 * at_work < pieces.end_ns - pieces.begin_ns)
+    return np.flatnonzero(untied & (slept | idle))
 
 
 def _read_unseen(links: Sequence[Link], found: Stitched) -> Ints:

@@ -19,6 +19,7 @@ from iostrata.hops.nfs.reads import read_by
 from iostrata.hops.nfs.serves import serves_of
 from iostrata.hops.nfs.streams import streams_of
 from iostrata.hops.route import Streams
+from iostrata.layers.rpc import NFS
 from iostrata.stitch import Pieces, Reads, Spans
 from iostrata.trace import Trace
 
@@ -30,6 +31,7 @@ class Nfs(Hop):
     floor = "svc"
     names = (whole_number, ports_of)
     follows_reads = True
+    mounts = NFS
 
     def asks(self, upper: Trace) -> Asks:
         return asks_of(upper, self.reads)
