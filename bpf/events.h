@@ -338,7 +338,8 @@ struct aio_complete_event {
 	unsigned int rwf;
 };
 
-/* The NFS client makes a call: to write, to commit what was written, or to read. */
+/* The NFS client makes a call: to write, to commit what was written, or to read; or any other, for a
+ * thread in a call of its own (of that one's file, wherever in it). */
 struct nfs_call_event {
 	EVENT_HEADER; /* tid: of the thread that the call is made for, or of a flusher */
 	unsigned long long call_key; /* as in rpc_event */
@@ -353,7 +354,8 @@ struct nfs_call_event {
 enum nfs_operation {
 	NFS_WRITE = 1,
 	NFS_COMMIT,
-	NFS_READ, /* only where reads are recorded */
+	NFS_READ, /* only where reads are recorded; else it is another */
+	NFS_OTHER,
 };
 
 /* A remote procedure call that the NFS client made, recorded when it has ended. */

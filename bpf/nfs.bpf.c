@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The NFS client: files synced, and the calls that write, commit or read on watched mounts. */
+/*
+ * The NFS client: files synced, the calls that write, commit or read on watched mounts, and what
+ * else recorded threads call servers for amid calls of their own.
+ */
 #include "rpc.bpf.h"
 #include "work.bpf.h"
 
@@ -33,6 +36,10 @@ struct nfs_commit_data {
 };
 
 #pragma clang attribute pop
+
+/* Those of the tasks of such calls that may not have ended: one that comes to a place takes it. */
+#define OTHERS_BITS 8
+static __u64 others[1 << OTHERS_BITS];
 
 SEC("tp_btf/nfs_fsync_enter")
 int nfs_sync_enter(__u64 *ctx)
@@ -177,4 +184,65 @@ int nfs_read_end(__u64 *ctx)
 	struct nfs_pgio_header *read = ARGUMENT(struct nfs_pgio_header *, 1);
 
 	return task && read && is_watched(read->inode) ? rpc_ended(task) : 0;
+}
+
+union procedure {
+	char name[8];
+	__u64 number;
+};
+
+/* Whether the call is told of by the file system: that it writes, commits, or reads. */
+static __always_inline bool is_told(struct rpc_task *task)
+{
+	const union procedure write = { "WRITE" }, commit = { "COMMIT" }, read = { "READ" };
+	const union procedure read_plus = { "READ_PL" };
+	union procedure called = {};
+
+	bpf_probe_read_kernel_str(called.name, sizeof(called.name),
+				  BPF_CORE_READ(task, tk_msg.rpc_proc, p_name));
+	return called.number == write.number || called.number == commit.number ||
+	       (filter.reads &&
+		(called.number == read.number || called.number == read_plus.number));
+}
+
+static __always_inline __u64 *other_place(__u64 task_key)
+{
+	return &others[(task_key * 0x9e3779b97f4a7c15ull) >> (64 - OTHERS_BITS)];
+}
+
+SEC("tp_btf/rpc_task_begin")
+int nfs_other_begin(__u64 *ctx)
+{
+	struct thread *thread = thread_of(current_tid());
+	__u64 task_key = argument_key(ctx, 0);
+	__u64 *place = other_place(task_key);
+	union event *e;
+
+	/* Whose it was before. */
+	if (*place == task_key)
+		*place = 0;
+	if (!thread || !thread->enter_ns || is_told((struct rpc_task *)task_key))
+		return 0;
+	e = emit_reserve(POINT_nfs_call);
+	if (!e)
+		return 0;
+	*place = task_key;
+	e->nfs_call.call_key = task_key;
+	e->nfs_call.inode = thread->inode;
+	e->nfs_call.dev = thread->dev;
+	e->nfs_call.offset_bytes = 0;
+	e->nfs_call.size_bytes = 0;
+	e->nfs_call.stable = 0;
+	e->nfs_call.operation = NFS_OTHER;
+	emit_submit(e, POINT_nfs_call);
+	return 0;
+}
+
+/* Reached again where it is to be made once more. */
+SEC("tp_btf/rpc_task_end")
+int nfs_other_end(__u64 *ctx)
+{
+	__u64 task_key = argument_key(ctx, 0);
+
+	return *other_place(task_key) == task_key ? rpc_ended((struct rpc_task *)task_key) : 0;
 }

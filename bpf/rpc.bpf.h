@@ -32,7 +32,16 @@ struct rpc_rqst {
 	__be32 rq_xid;
 };
 
+struct rpc_procinfo {
+	const char *p_name;
+};
+
+struct rpc_message {
+	const struct rpc_procinfo *rpc_proc;
+};
+
 struct rpc_task {
+	struct rpc_message tk_msg;
 	struct rpc_rqst *tk_rqstp;
 };
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from random import Random
 from zlib import crc32
 
+from iostrata.trace.layout import NFS_OTHER, NFS_WRITE
 from tests.synthetic import O_DSYNC, Request, World, device, submit
 
 DISK, MOUNT = device(8, 0), device(0, 44)
@@ -41,7 +42,8 @@ class Disk:
 
 @dataclass
 class Call:
-    """A call to a machine; ``work``: what its thread then waits for, all at once."""
+    """A call to a machine; ``work``: what its thread then waits for, all at once; ``operation``:
+    what its client tells that it is."""
 
     to: Machine
     work: Sequence[Disk | Call] = ()
@@ -51,6 +53,7 @@ class Call:
     svc: int = 7_000
     back: int = 35_000
     reply: int = 4_000
+    operation: int = NFS_WRITE
 
 
 @dataclass
@@ -204,7 +207,7 @@ class Machine:
         ended = reply + one.reply
         task = world.pointer("task", made, ended + 1)
         world.emit("nfs_call", made, tid, call_key=task, inode=12, dev=MOUNT, offset_bytes=0,
-                   size_bytes=8192, stable=2, operation=1)  # fmt: skip
+                   size_bytes=8192, stable=2, operation=one.operation)  # fmt: skip
         world.emit("rpc_call", ended, RPCIOD + tid, call_key=task, send_ns=send, ready_ns=reply,
                    reply_ns=reply + 200, xid=xid, connection=connection, ends=ends)  # fmt: skip
         name = one.to.name
@@ -221,7 +224,8 @@ class Machine:
         done = on + 400
         self.world.emit("svc_call", done, tid, enqueue_ns=there, dequeue_ns=taken,
                         receive_ns=taken + 50, offset_bytes=0, size_bytes=8192, xid=xid,
-                        connection=by.ports, ends=by.ends, operation=1)  # fmt: skip
+                        connection=by.ports, ends=by.ends,
+                        operation=one.operation % NFS_OTHER)  # fmt: skip
         own = [(f"{self.name}/svc.queue", there, taken), (f"{self.name}/svc", taken, done)]
         return done + one.back, instant_by_instant([(b, e, [(r, b, e)]) for r, b, e in held], own)
 

@@ -39,6 +39,7 @@ from iostrata.stitch.window import Window, whole
 from iostrata.trace import Facts
 from iostrata.trace.layout import (
     NFS_COMMIT,
+    NFS_OTHER,
     NFS_READ,
     NFS_WRITE,
     THREAD_FUSE,
@@ -49,12 +50,15 @@ from iostrata.trace.layout import (
 
 KINDS: Final = (
     "request", "flush", "WRITE call", "COMMIT call", "journal commit", "READ call", "FUSE request",
-    "9p request", "OSD operation",
+    "9p request", "OSD operation", "other call",
 )  # fmt: skip
 (
     REQUEST, FLUSH, WRITE_CALL, COMMIT_CALL, COMMIT, READ_CALL, FUSE_CALL, NINEP_CALL, COPY,
+    OTHER_CALL,
 ) = range(len(KINDS))  # fmt: skip
-KIND_OF_CALL: Final = {NFS_WRITE: WRITE_CALL, NFS_COMMIT: COMMIT_CALL, NFS_READ: READ_CALL}
+KIND_OF_CALL: Final = {
+    NFS_WRITE: WRITE_CALL, NFS_COMMIT: COMMIT_CALL, NFS_READ: READ_CALL, NFS_OTHER: OTHER_CALL,
+}  # fmt: skip
 
 # What these do is told apart from what any other does.
 APART: Final = (THREAD_TARGET, THREAD_VMM, THREAD_SERVER, THREAD_FUSE)

@@ -6,8 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from iostrata.columns import Ints
+from iostrata.columns import Ints, at
 from iostrata.stitch.committing import owners_of_commits
 from iostrata.stitch.elsewhere import spans_elsewhere
 from iostrata.stitch.fuse import calls_of
@@ -21,8 +22,9 @@ from iostrata.stitch.reconnects import Downs, downs_of
 from iostrata.stitch.rpc import Calls, Hindered, owners_of_calls, spans_of_calls, waits_of
 from iostrata.stitch.serving import Service
 from iostrata.stitch.spans import SpanList
+from iostrata.stitch.wakeup import sleeps_of
 from iostrata.stitch.window import Window, whole
-from iostrata.trace.layout import NFS_READ
+from iostrata.trace.layout import NFS_OTHER, NFS_READ
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +60,7 @@ def remote_of(window: Window, owners: Owners) -> Remote:
     caller = owners_of_commits(window.pieces, calls, caller)
     reading = calls.operation == NFS_READ
     caller = np.where(reading & ~own_reads(window, caller), -1, caller)
+    caller = np.where(_unwaited(window, calls), -1, caller)
     caller = waiting_for_images(window, calls, caller)
     transactions = transactions_of(window)
     stored, held = awaited_of_osds(transactions, calls, caller)
@@ -70,6 +73,20 @@ def remote_of(window: Window, owners: Owners) -> Remote:
         stored=stored,
         steps=steps_of(window, transactions, stored, calls, caller),
     )
+
+
+def _unwaited(window: Window, calls: Calls) -> NDArray[np.bool_]:
+    """Which calls that neither write, commit nor read their own thread did not wait for: it did not
+    find them ended itself, nor slept until who did let it go."""
+    found: NDArray[np.bool_] = (calls.operation == NFS_OTHER) & (calls.end_tid != calls.tid)
+    rows = np.flatnonzero(found)
+    if len(rows):
+        sleeps, end = sleeps_of(window), calls.end_ns[rows]
+        sleep = sleeps.resumed.at_or_after(calls.tid[rows], end)
+        waited = (at(sleeps.off_ns, sleep) <= end) & (sleep >= 0)
+        waited &= at(sleeps.waker, sleep) == calls.end_tid[rows]
+        found[rows[waited]] = False
+    return found
 
 
 def _downs(window: Window) -> Downs:

@@ -18,7 +18,7 @@ from iostrata.stitch.owners import Owners
 from iostrata.stitch.reconnects import Downs
 from iostrata.stitch.spans import NO_SPANS, SpanList, Spans
 from iostrata.stitch.window import Window
-from iostrata.trace.layout import RPC_WAIT_DELAY, RPC_WAIT_RECOVERY
+from iostrata.trace.layout import NFS_OTHER, RPC_WAIT_DELAY, RPC_WAIT_RECOVERY
 
 FUSE_REQUEST: Final = 1 << 16
 """From here on operations are no calls of NFS, but requests of FUSE: its opcodes."""
@@ -173,7 +173,7 @@ def owners_of_calls(calls: Calls, owners: Owners) -> Ints:
     """The piece that each call was made for, -1: none.
 
     The thread's own; of a call that the flusher made, the piece that synchronises
-    that file at the time, and so waits for all of its calls.
+    that file at the time, and so waits for all of its calls that write or commit.
     """
     if not len(calls):
         return np.zeros(0, np.int64)
@@ -182,7 +182,7 @@ def owners_of_calls(calls: Calls, owners: Owners) -> Ints:
     file = pair_key(syncs.device_key, syncs.inode)
     wanted = pair_key(calls.device_key, calls.inode)
     sync = AsOf(file, syncs.begin_ns).at_or_before(wanted, calls.end_ns)
-    waits = at(syncs.end_ns, sync) >= calls.end_ns
+    waits = (at(syncs.end_ns, sync) >= calls.end_ns) & (calls.operation != NFS_OTHER)
     return np.where((own < 0) & waits, at(syncs.piece, sync), own)
 
 
