@@ -13,6 +13,7 @@ from iostrata.layers.declaration import (
     Visibility,
 )
 from iostrata.layers.exits import exit_name, is_idle
+from iostrata.layers.rpc import NFS
 from iostrata.layers.stack import (
     HOPS,
     LAYERS,
@@ -27,7 +28,7 @@ from iostrata.layers.stack import (
 from iostrata.layers.wakeup import BEHIND_WORKERS
 
 __all__ = [
-    "BEFORE_REQUESTS", "BEHIND_WORKERS", "HOPS", "LAYERS", "OBSERVERS", "PROGRAMS", "RANK",
+    "BEFORE_REQUESTS", "BEHIND_WORKERS", "HOPS", "LAYERS", "NFS", "OBSERVERS", "PROGRAMS", "RANK",
     "ROWS", "SOURCE", "STACK", "VISIBILITY", "Declaration", "Depth", "Observer", "Programs",
     "Rank", "Row", "Stage", "Visibility", "exit_name", "is_idle",
 ]  # fmt: skip

@@ -19,7 +19,7 @@ from iostrata.hops.nfs.reads import read_by
 from iostrata.hops.nfs.serves import serves_of
 from iostrata.hops.nfs.streams import streams_of
 from iostrata.hops.route import Streams
-from iostrata.layers.rpc import NFS
+from iostrata.layers import NFS
 from iostrata.stitch import Pieces, Reads, Spans
 from iostrata.trace import Trace
 
