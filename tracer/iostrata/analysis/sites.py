@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from iostrata.attribute import Held
 from iostrata.columns import NEVER, AsOf, Ints, at, distinct, one_of, order_of
 from iostrata.hops import Lifted, View
-from iostrata.layers import RANK, STACK
+from iostrata.layers import HELD_BACK, RANK, STACK
 from iostrata.model import UNKNOWN as NOBODY_KNOWN
 from iostrata.model import Who
 from iostrata.stitch import People, Spans
@@ -36,7 +36,7 @@ ENTRY: Final = re.compile(
 # Ranks of such sleeps.
 BLOCKED: Final = [number for number, rank in enumerate(STACK) if rank.row is None]
 # That of what a stacked device held back until a program let it go.
-HELD: Final = [RANK["held.block.stacked"]]
+HELD: Final = [RANK[HELD_BACK]]
 SHOWN: Final = 3
 UNKNOWN: Final = "no stack was kept"
 

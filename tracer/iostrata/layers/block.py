@@ -18,6 +18,9 @@ from iostrata.layers.declaration import (
 BEFORE_REQUESTS: Final = ("block.Q2D", "block.Q2G")
 """What holds a bio's wait for a request: where it was not told who slept for one, and else."""
 
+HELD_BACK: Final = "held.block.stacked"
+"""The rank of what a stacked device held back until a program let it go."""
+
 BLOCK: Final = Declaration(
     rows=(
         Row(
@@ -110,7 +113,7 @@ BLOCK: Final = Declaration(
         Rank("block.I2D", "block.I2D", Depth.QUEUED),
         Rank("block.stacked", "block.stacked", Depth.QUEUED, wakes=True),
         # Until a program let those go that went on with it, as who resumes a suspended device.
-        Rank("held.block.stacked", "block.stacked", Depth.QUEUED, wakes=True),
+        Rank(HELD_BACK, "block.stacked", Depth.QUEUED, wakes=True),
         # Asleep for no reason that was observed (wakeup): a loop device's worker, and one of a loop
         # device below that.
         Rank("lower.blocked", None, Depth.STACKED),
