@@ -79,13 +79,15 @@ static __always_inline __u64 bio_cached_inode(struct bio *bio)
 
 static __noinline void held_emit(struct bio *bio)
 {
-	union event *e = emit_reserve(POINT_block_bio_held);
 	struct inode *inode = (struct inode *)bio_cached_inode(bio);
+	__u64 number = inode ? inode_number((__u64)inode) : 0;
+	__u32 dev = inode ? BPF_CORE_READ(inode, i_sb, s_dev) : 0;
+	union event *e = emit_reserve(POINT_block_bio_held);
 
 	if (!e)
 		return;
-	e->block_bio_held.inode = inode ? inode_number((__u64)inode) : 0;
-	e->block_bio_held.dev = inode ? BPF_CORE_READ(inode, i_sb, s_dev) : 0;
+	e->block_bio_held.inode = number;
+	e->block_bio_held.dev = dev;
 	e->block_bio_held.pad = 0;
 	e->block_bio_held.bio_key = (__u64)bio;
 	e->block_bio_held.request_key = request_for(bio);
