@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from iostrata.trace.layout import CALL_IO_URING_ENTER, THREAD_WORKER
+from iostrata.trace.layout import CALL_IO_URING_ENTER
 from tests.reading import O_DIRECT
 from tests.stitch.test_committing import (
     MOUNT,
@@ -17,20 +17,12 @@ from tests.stitch.test_committing import (
     collected,
     told,
 )
+from tests.stitch.test_uring import WORKER, worlds
 from tests.synthetic import O_DSYNC, World
 
-WORKER = 101
 WRITES = 23
 A, B = 0x70, 0x80
 UNTIED = 10_000
-
-
-def worlds() -> World:
-    world = World()
-    world.target(WRITER)
-    world.emit("thread", 1, WRITER, tgid=WRITER, subject_tid=WORKER, kind=THREAD_WORKER,
-               comm=b"iou-wrk-100")  # fmt: skip
-    return world
 
 
 def of_uring(key: int, place: int, *, sync: int = O_DSYNC) -> dict[str, int]:

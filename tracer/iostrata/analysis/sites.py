@@ -74,11 +74,6 @@ def site_of(functions: tuple[str, ...]) -> str:
     return " < ".join(inner[:SHOWN]) or UNKNOWN
 
 
-def are_unexplained(ranks: Ints) -> NDArray[np.bool_]:
-    """Which ranks are of what a thread slept for nobody knows what."""
-    return one_of(ranks % len(STACK), BLOCKED)
-
-
 def are_let_go(ranks: Ints) -> NDArray[np.bool_]:
     """Which ranks are of what is told by who ended it."""
     return one_of(ranks % len(STACK), BLOCKED + HELD)
@@ -201,10 +196,12 @@ def _named(people: People, number: int) -> Who:
 
 def _exactly(times_ns: Ints, wanted_ns: Ints) -> Ints:
     """Which one is of each wanted time, -1: none."""
-    found = AsOf(np.zeros_like(times_ns), times_ns).at_or_before(
-        np.zeros_like(wanted_ns), wanted_ns
-    )
-    return np.where(at(times_ns, found) == wanted_ns, found, -1)
+    if not len(times_ns):
+        return np.full(len(wanted_ns), -1)
+    order = order_of(times_ns)
+    ascending = times_ns[order]
+    place = np.minimum(np.searchsorted(ascending, wanted_ns), len(order) - 1)
+    return np.where(ascending[place] == wanted_ns, order[place], -1)
 
 
 def unseen_of(asleep: Iterable[Asleep]) -> Iterator[tuple[str, int, int]]:
@@ -224,10 +221,5 @@ def unseen_of(asleep: Iterable[Asleep]) -> Iterator[tuple[str, int, int]]:
 
 def _events(view: View, rows: Ints) -> Ints:
     """The sched_resume event of each sleep that some of the view's spans are of, -1: none."""
-    resumed = view.window.columns("sched_resume", "off_ns")
-    order = order_of(resumed["off_ns"])
-    off, begin = resumed["off_ns"][order], view.spans.begin_ns[rows]
-    if not len(off):
-        return np.full(len(rows), -1)
-    place = np.minimum(np.searchsorted(off, begin), len(off) - 1)
-    return np.where(off[place] == begin, order[place], -1)
+    off_ns = view.window.columns("sched_resume", "off_ns")["off_ns"]
+    return _exactly(off_ns, view.spans.begin_ns[rows])
