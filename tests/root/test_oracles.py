@@ -26,9 +26,9 @@ FIO = ("fio", "--name=w", "--rw=randwrite", "--bs=8k", "--size=32m", "--time_bas
        "--runtime=2", "--output-format=json")  # fmt: skip
 
 
-def close(ours_ns: float, theirs_ns: float) -> bool:
-    """Within 3 % or 3 us of each other, whichever is more."""
-    return abs(ours_ns - theirs_ns) <= max(0.03 * theirs_ns, 3_000)
+def close(ours_ns: float, theirs_ns: float, calls: int = 1) -> bool:
+    """Within 3 % of each other, or 3 us of their own for each call that they time; what is more."""
+    return abs(ours_ns - theirs_ns) <= max(0.03 * theirs_ns, 3_000 * calls)
 
 
 def recorded(place: Path, *command: str) -> Breakdown:
@@ -69,7 +69,7 @@ def test_write_and_fdatasync_are_what_fio_measured(file_system: Path, direct: bo
     holds_together(breakdown)
     assert len(breakdown.writes) == job["sync"]["lat_ns"]["N"]
     theirs = job["write"]["clat_ns"]["mean"] + job["sync"]["lat_ns"]["mean"]
-    assert close(breakdown.writes.latency_ns.mean(), theirs)
+    assert close(breakdown.writes.latency_ns.mean(), theirs, calls=2)
 
 
 @pytest.mark.parametrize("file_system", ["disk", "ext4", "xfs"], indirect=True)
