@@ -88,3 +88,11 @@ def test_killed(busy: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert recorders() - before
         terminal.end(signal.SIGKILL)
         wait_until_gone(before)
+    left = list(tmp_path.glob("iostrata-top-*"))
+    with on_a_terminal("-m", "iostrata", "top", "--pid", str(busy)) as terminal:
+        terminal.until("device.flush")
+        assert len(left) == 1
+        assert not left[0].exists()
+        terminal.press("q")
+        assert terminal.end() == 0
+    assert not list(tmp_path.glob("iostrata-top-*"))

@@ -86,12 +86,10 @@ def _is_file() -> bool:
 @contextmanager
 def _copied() -> Iterator[Path]:
     """What is written goes where standard output is: opened anew, it would lose what is there."""
-    with tempfile.TemporaryDirectory() as directory:
-        part = Path(directory) / "part"
-        yield part
+    with tempfile.TemporaryFile() as whole:
+        yield Path(f"/proc/{os.getpid()}/fd/{whole.fileno()}")
         sys.stdout.flush()
-        with part.open("rb") as whole:
-            shutil.copyfileobj(whole, sys.stdout.buffer)
+        shutil.copyfileobj(whole, sys.stdout.buffer)
         sys.stdout.flush()
 
 

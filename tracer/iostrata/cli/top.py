@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -19,6 +17,7 @@ import typer
 import iostrata
 from iostrata.cli import options
 from iostrata.cli.capture import MACHINE, checked, target
+from iostrata.cli.passing import passing
 from iostrata.cli.present import has_blocks
 from iostrata.cli.screen import Screen, check_terminal, full_screen
 from iostrata.cli.story import Story
@@ -68,7 +67,8 @@ def top(
       q        quit
 
     What is recorded goes to a temporary directory, and what is some seconds old
-    is given back to the disk. Of very many writes only some are analysed each
+    is given back to the disk. It goes at the end; what a killed one left goes
+    when top is started again. Of very many writes only some are analysed each
     second, so that looking costs little; then that is said.
 
     \b
@@ -94,10 +94,9 @@ def top(
 
 @contextmanager
 def _recorded(request: Request) -> Iterator[Next]:
-    """A recorder at work in a directory that is gone afterwards, and what it recorded last."""
+    """What a recorder at work recorded last."""
     with ExitStack() as stack:
-        directory = Path(tempfile.mkdtemp(prefix="iostrata-top-"))
-        stack.callback(shutil.rmtree, directory, ignore_errors=True)
+        directory = stack.enter_context(passing("iostrata-top-"))
         recorder = stack.enter_context(
             beside(replace(request, directory=directory / MACHINE.directory))
         )
