@@ -15,7 +15,8 @@ from iostrata.live import History, Interval, Latest, latest
 from iostrata.live.latest import LEAST_EVENTS, LOOK_NS, MOST_EVENTS, affordable
 from iostrata.recording import RecordedMachine, open_recording
 from iostrata.trace import follow
-from tests.synthetic import World, Writer, write
+from iostrata.trace.layout import CALL_IO_URING_ENTER
+from tests.synthetic import O_DSYNC, World, Writer, write
 from tests.trace.growing import Growing
 
 RECORDING = Path(__file__).parents[1] / "recordings" / "four_methods"
@@ -84,26 +85,93 @@ def test_what_a_look_took_bounds_the_next() -> None:
     assert affordable(20_000, 1 << 62) == LEAST_EVENTS
 
 
-@pytest.mark.parametrize(("parts", "packet_events", "sleeps"), [(1, 50, 0), (10, 3_000, 70)])
+ENGINES = {"call": 1, "io_uring": 3, "libaio": 2}
+"""How many events a write has, by what asks for it."""
+
+
+def asked(writer: Writer, engine: str) -> None:
+    """Of a write that the writer entered, and that is over now."""
+    world, begin, end = writer.world, writer._enter, writer.now
+    file = {"inode": writer.inode, "dev": writer.disk, "open_flags": O_DSYNC}
+    if engine == "call":
+        writer.leave("fsync")
+    elif engine == "io_uring":
+        # Freed, and used again, each time; whom it interrupts tells of its end, on the same CPU.
+        own = {"request_key": 0x8880, "opcode": 23, "size_bytes": 4096, **file}
+        world.emit("io_uring_submit_req", begin + 500, writer.tid, result=7, **own)
+        world.emit("io_uring_complete", end - 700, 104, result=4096, **own)
+        world.emit("syscall", end, writer.tid, enter_ns=begin, tgid=writer.tid, result=1,
+                   call=CALL_IO_URING_ENTER)  # fmt: skip
+    else:
+        own = {"iocb_key": 0x70, "opcode": 1, **file}
+        world.emit("aio_submit", begin + 900, writer.tid, enter_ns=begin, size_bytes=4096, **own)
+        world.emit("aio_complete", end, writer.tid, enter_ns=end - 500, result=4096, **own)
+
+
+def test_what_is_complete_in_one_interval_and_collected_in_the_next_counts_once(
+    tmp_path: Path,
+) -> None:
+    """A look may end between the two: then the request ends with its completion."""
+    world, complete = World(), []
+    world.builder.packet_events = 1
+    writer = Writer(world, 100, 0, 1_000_000)
+    for _ in range(60):
+        writer.enter()
+        begin = writer.now
+        writer.cpu(130_000_000)
+        own = {"inode": 12, "dev": 0, "open_flags": O_DSYNC, "opcode": 23, "size_bytes": 4096}
+        for key in (0x10, 0x20):
+            world.emit("io_uring_submit_req", begin + key, 100, request_key=key, **own)
+            complete.append(writer.now - 60_000_000 + key)
+            world.emit("io_uring_complete", complete[-1], 104, request_key=key, result=4096, **own)
+        world.emit("syscall", writer.now, 100, enter_ns=begin, tgid=100, result=2,
+                   call=CALL_IO_URING_ENTER)  # fmt: skip
+    growing = Growing(write(world, tmp_path / "source"), tmp_path / "local")
+    source, found = Latest(tmp_path, MACHINE), []
+    for time_ns in range(700_000_000, growing.end_ns + 1, 100_000_000):
+        growing.until(time_ns)
+        if interval := source.interval():
+            found.append(interval)
+    source.close()
+    truth = sum(found[0].begin_ns < one <= found[-1].end_ns for one in complete)
+    assert truth > 100
+    assert sum(kind.calls for one in found for kind in one.ended.values()) == truth
+    assert sum(len(one.breakdown.writes) for one in found if one.breakdown) == truth
+
+
+@pytest.mark.parametrize(
+    ("parts", "packet_events", "sleeps", "engine"),
+    [
+        (1, 50, 0, "call"),
+        (10, 3_000, 70, "call"),
+        (1, 50, 0, "io_uring"),
+        (10, 3_000, 70, "libaio"),
+    ],
+)
 def test_a_load_that_is_as_regular_as_the_looks_counts_as_it_was(
-    parts: int, packet_events: int, sleeps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    parts: int,
+    packet_events: int,
+    sleeps: int,
+    engine: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of each second, or of each part of it, the first half has many short writes, and the second
     one few long ones: of more events each, where a packet has some of both."""
-    monkeypatch.setattr(latest, "MOST_EVENTS", 1200)
-    monkeypatch.setattr(latest, "LEAST_EVENTS", 1200)
+    for name in ("MOST_EVENTS", "LEAST_EVENTS"):
+        monkeypatch.setattr(latest, name, 1200 * ENGINES[engine])
     world, truth = World(), []
-    world.builder.packet_events = packet_events
+    world.builder.packet_events = packet_events * ENGINES[engine]
     writer = Writer(world, 100, 0, 1_000_000)
     for part in range(1, 30 * parts + 1):
         for count, took_ns, gap_ns in ((4_000, 10_000, 115_000), (100, 4_000_000, 990_000)):
             for _ in range(count // parts):
                 writer.enter()
-                times = sleeps if count == 100 else 0
+                times = sleeps * ENGINES[engine] if count == 100 else 0
                 for _ in range(times):
-                    writer.preempted(50_000)
-                writer.cpu(took_ns - times * 50_000)
-                writer.leave("fsync")
+                    writer.preempted(10_000)
+                writer.cpu(took_ns - times * 10_000)
+                asked(writer, engine)
                 writer.now += gap_ns
                 truth.append(took_ns)
         writer.now = 1_000_000 + part * 1_000_000_000 // parts

@@ -144,6 +144,17 @@ def one_of(values: NDArray[np.integer], wanted: ArrayLike) -> NDArray[np.bool_]:
     return found
 
 
+def records(parts: Sequence[NDArray[np.void]]) -> NDArray[np.void]:
+    """As ``np.concatenate``, which copies them field by field."""
+    dtype = parts[0].dtype
+    return np.concatenate([part.view(f"V{dtype.itemsize}") for part in parts]).view(dtype)
+
+
+def some_records(found: NDArray[np.void], wanted: Ints | NDArray[np.bool_]) -> NDArray[np.void]:
+    """Rows, or those that are so; else copied as ``records`` says."""
+    return found.view(f"V{found.dtype.itemsize}")[wanted].view(found.dtype)
+
+
 def distinct(values: NDArray[Any]) -> NDArray[Any]:
     """The different values, in order.
 

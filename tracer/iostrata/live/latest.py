@@ -20,12 +20,12 @@ import numpy as np
 
 from iostrata.analysis import analyse
 from iostrata.attribute import select
+from iostrata.columns import Ints
 from iostrata.errors import NothingToAnalyse
-from iostrata.live.ended import Ended, durable_of
+from iostrata.live.ended import DURABLE, EARLIER, KEPT, Ended, UnderWay
 from iostrata.live.interval import Interval
 from iostrata.model import Breakdown
 from iostrata.recording import RecordedMachine, Recording
-from iostrata.stitch import servers_of
 from iostrata.trace import Follower, Snapshot, Trace
 from iostrata.trace.layout import UNSEEN_HANGING
 
@@ -54,7 +54,9 @@ class Latest:
 
     def __init__(self, path: Path, machine: RecordedMachine) -> None:
         self._path, self._machine = path, machine
-        self._follower = Follower(path / machine.directory, machine.name, durable_of)
+        self._follower = Follower(path / machine.directory, machine.name, KEPT)
+        self._under_way = UnderWay()
+        self._ended = np.zeros(0, DURABLE)
         self._looks = 1
         self._events = MOST_EVENTS
 
@@ -68,10 +70,9 @@ class Latest:
             return None
         self._looks += 1
         before_ns = time.process_time_ns()
-        breakdown, ended = (
-            self._analysed(snapshot),
-            Ended(snapshot.calls, servers_of(snapshot.trace)),
-        )
+        rows = self._under_way.ended(snapshot.kept)
+        ended, self._ended = Ended(rows, self._ended, snapshot), rows
+        breakdown, kinds = self._analysed(snapshot, ended)
         self._events = affordable(self._events, time.process_time_ns() - before_ns)
         return Interval(
             begin_ns=snapshot.since_ns,
@@ -83,21 +84,23 @@ class Latest:
             seen_ns=snapshot.since_ns - snapshot.begin_ns,
             breakdown=breakdown,
             ended=ended.kinds(),
-            kinds=ended.kind_of(breakdown.writes.end_ns if breakdown else np.zeros(0, np.int64)),
+            kinds=kinds,
             lost=snapshot.trace.lost_by_point,
             hanging=_hanging(snapshot.trace),
         )
 
-    def _analysed(self, snapshot: Snapshot) -> Breakdown | None:
-        """The writes of the interval; those that began before the trace is whole are not known."""
+    def _analysed(self, snapshot: Snapshot, known: Ended) -> tuple[Breakdown | None, Ints]:
+        """The writes of the interval, and their kinds; those that began before the trace is whole
+        are not known."""
         try:
             found = analyse(Moving(self._path, (self._machine,), latest=(snapshot.trace,)))
         except NothingToAnalyse:
-            return None
+            return None, np.zeros(0, np.int64)
+        kinds = known.kind_of(found.writes)
         ended, began = found.writes.end_ns, found.writes.begin_ns
-        within = (ended > snapshot.since_ns) & (ended <= snapshot.end_ns)
-        mine = np.flatnonzero(within & (began >= snapshot.begin_ns))
-        return select(found, mine) if len(mine) else None
+        mine = (ended > snapshot.since_ns) & (ended <= snapshot.end_ns) & (kinds != EARLIER)
+        rows = np.flatnonzero(mine & (began >= snapshot.begin_ns))
+        return (select(found, rows) if len(rows) else None), kinds[rows]
 
 
 def _hanging(trace: Trace) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -202,7 +202,7 @@ def unfinished_of(trace: Trace, found: _Ending, key: Ints, some: NDArray[np.bool
     uncollected = some & (found.engine == LIBAIO) & (errors.get(COMPLETES_UNASKED) != 0)
     if uncollected.any():
         done = columns_of(trace.points["aio_complete"], "tid")
-        uncollected &= ~one_of(found.tgid, _process_of(trace, done["tid"], done["time_ns"]))
+        uncollected &= ~one_of(found.tgid, process_of(trace, done["tid"], done["time_ns"]))
     no_room = some & (found.end_ns == MAY_BE_KEPT)
     rest = some & ~uncollected & ~no_room
     over = rest & _was_over(found, key)
@@ -278,7 +278,7 @@ def _begun_before(
         rows = np.flatnonzero(some & (done["time_ns"] == first[number[len(begun[key]) :]]))
         ended = done["time_ns"][rows]
         rows = rows[~trace.losses.touch(np.full(len(rows), trace.begin_ns), ended)]
-        found.append(_process_of(trace, done["tid"][rows], done["time_ns"][rows]))
+        found.append(process_of(trace, done["tid"][rows], done["time_ns"][rows]))
     return np.concatenate(found) if found else np.zeros(0, np.int64)
 
 
@@ -332,7 +332,7 @@ def _of_uring(trace: Trace) -> Submissions:
         end_ns=np.where(done >= 0, end, np.where(method == PLAIN, following, unfinished)),
         effect_ns=np.where(flush, taken.begin_ns, np.where(done >= 0, taken.end_ns, following)),
         tid=submitted["tid"],
-        tgid=_process_of(trace, submitted["tid"], submitted["time_ns"]),
+        tgid=process_of(trace, submitted["tid"], submitted["time_ns"]),
         device_key=known["dev"],
         inode=known["inode"],
         offset_bytes=_place(trace, opcode, appends(known["open_flags"], rwf), done),
@@ -380,7 +380,7 @@ def _refused(trace: Trace, completed: dict[str, Ints], done: Ints) -> Submission
         end_ns=end,
         effect_ns=end,
         tid=refused["tid"],
-        tgid=_process_of(trace, refused["tid"], refused["time_ns"]),
+        tgid=process_of(trace, refused["tid"], refused["time_ns"]),
         device_key=refused["dev"],
         inode=refused["inode"],
         offset_bytes=nothing - 1,
@@ -417,7 +417,7 @@ def _offset(points: Points) -> Ints:
     return np.full(len(points), -1)
 
 
-def _process_of(trace: Trace, tid: Ints, time_ns: Ints) -> Ints:
+def process_of(trace: Trace, tid: Ints, time_ns: Ints) -> Ints:
     """The thread's process at a time, as thread events say; itself where there is none."""
     threads = columns_of(trace.points["thread"], "subject_tid", "tgid")
     told = AsOf(threads["subject_tid"], threads["time_ns"]).at_or_nearest(tid, time_ns)
@@ -459,7 +459,7 @@ def _of_aio(trace: Trace) -> Submissions:
         end_ns=end,
         effect_ns=np.where(flush, submitted["enter_ns"], end),
         tid=submitted["tid"],
-        tgid=_process_of(trace, submitted["tid"], submitted["time_ns"]),
+        tgid=process_of(trace, submitted["tid"], submitted["time_ns"]),
         device_key=submitted["dev"],
         inode=submitted["inode"],
         offset_bytes=np.where(appended, -1, _offset(trace.points["aio_submit"])),
@@ -489,6 +489,32 @@ def _completion_of_blocks(
     lost = rows[trace.losses.touch(np.full(len(rows), trace.begin_ns), end_ns)]
     done[lost], exchanged[lost] = -1, False
     return done, exchanged
+
+
+def requested_durably(point: str, events: NDArray[Any]) -> tuple[Ints, Ints]:
+    """Which of the events (rows) of an engine's point are of synchronous writes of which their own
+    columns tell that: all but what makes room. And the methods; ``PLAIN``: a submission that does
+    not tell its file, which may be one."""
+    columns = (np.ascontiguousarray(events[name]) for name in ("opcode", "open_flags", "rwf"))
+    opcode, flags, rwf = columns
+    engine = next(one for one in _ENGINES if point in (one.submit, one.complete))
+    writes = one_of(opcode, engine.writes)
+    method = np.where(writes, method_of_write(flags, rwf), PLAIN)
+    if engine.key == "iocb_key":
+        method[opcode == AIO_FSYNC] = METHOD["fsync"]
+        method[opcode == AIO_FDSYNC] = METHOD["fdatasync"]
+        return _some(method, method != PLAIN)
+    whole, waits = (rwf & URING_FSYNC_DATASYNC) == 0, (rwf & SYNC_FILE_RANGE_WAITS) != 0
+    method[opcode == URING_FSYNC] = METHOD["fdatasync"]
+    method[(opcode == URING_FSYNC) & whole] = METHOD["fsync"]
+    method[(opcode == URING_SYNC_FILE_RANGE) & waits] = METHOD["sync_file_range"]
+    may_be = writes & (events["inode"] == 0) & (point == engine.submit)
+    return _some(method, (method != PLAIN) | may_be)
+
+
+def _some(method: Ints, wanted: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    rows = np.flatnonzero(wanted)
+    return rows, method[rows]
 
 
 def exchanged_of(trace: Trace) -> int:

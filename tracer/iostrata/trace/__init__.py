@@ -19,7 +19,7 @@ from iostrata.trace.files import (
     read_small,
     write_whole,
 )
-from iostrata.trace.follow import Follower, Snapshot
+from iostrata.trace.follow import Follower, Keep, Snapshot
 from iostrata.trace.frames import TYPICAL_TIMES, is_framed
 from iostrata.trace.images import Extent, File
 from iostrata.trace.losses import NO_ROOM, UNKNOWN_POINT
@@ -40,9 +40,10 @@ __all__ = [
     "ECHOES", "FACTS", "IN_MEMORY", "METADATA", "MISSING", "MOST_FACT_BYTES", "NO_ROOM", "OURS",
     "RECORDER_CPU", "TYPICAL_TIMES", "UNKNOWN_POINT", "UNSEEN_CALLS", "BlockDevice", "Clock",
     "CpuPlace", "Echo", "Exchange", "Extent", "Facts", "File", "FileNames", "FileSystems",
-    "Follower", "Mount", "Points", "ProcessNames", "Pseudonyms", "Snapshot", "ThreadNames", "Trace",
-    "TscOffset", "block_fact", "by_script", "count", "dump", "echo_lines", "file_names",
-    "halted_ns", "halts_of", "inode_numbers", "is_framed", "is_trace_file", "layout",
-    "open_regular", "parse_mount", "read_small", "read_trace", "realtime_of", "redact_trace",
-    "suspended_ns", "tells_of", "untold_subvolumes", "with_fields", "write_trace", "write_whole",
+    "Follower", "Keep", "Mount", "Points", "ProcessNames", "Pseudonyms", "Snapshot",
+    "ThreadNames", "Trace", "TscOffset", "block_fact", "by_script", "count", "dump",
+    "echo_lines", "file_names", "halted_ns", "halts_of", "inode_numbers", "is_framed",
+    "is_trace_file", "layout", "open_regular", "parse_mount", "read_small", "read_trace",
+    "realtime_of", "redact_trace", "suspended_ns", "tells_of", "untold_subvolumes",
+    "with_fields", "write_trace", "write_whole",
 ]  # fmt: skip

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, distinct, order_of
+from iostrata.columns import Ints, distinct, order_of, records, some_records
 from iostrata.errors import RecordingError
 from iostrata.trace.frames import Packets, is_framed
 from iostrata.trace.layout import EVENT_BYTES
@@ -46,10 +47,11 @@ SAID_AT: Final = 16
 """Of an event, where what it says begins: behind when, where and by whom it was said."""
 STEP: Final = 16
 MOST_KEPT_BYTES: Final = 1 << 28
-
-
-CALL: Final = "syscall"
+EVENT: Final = np.dtype(f"V{EVENT_BYTES}")
+TIMED: Final = np.dtype([("time_ns", "<i8")])
 Keep = Callable[[NDArray[np.void]], NDArray[np.void]]
+"""Makes of the events of a point, in their order, what is kept of them: rows with ``time_ns``."""
+NOTHING_KEPT: Final[Mapping[str, Keep]] = MappingProxyType({})
 
 
 class Marks(NamedTuple):
@@ -190,7 +192,7 @@ class Snapshot:
     What ended after ``since_ns`` is asked for; ``events``: so many of that time, beside
     ``skipped_events`` in ``skipped_ns`` since the last snapshot. ``each``: for how many writes one
     of that time stands, that all of these places together have them as often as they were.
-    ``calls``: what is kept of those that ended since the last snapshot, of skipped ones, too.
+    ``kept``: of the events since the last snapshot, of skipped ones, too.
     """
 
     trace: Trace
@@ -201,23 +203,25 @@ class Snapshot:
     skipped_events: int
     skipped_ns: int
     each: float
-    calls: NDArray[np.void]
+    kept: NDArray[np.void]
 
 
 class Follower:
     """Reads one machine's directory again and again while it grows.
 
-    ``keep``: makes of the events of system calls' ends, in their order, what is kept of them, with
-    a column ``time_ns``. Errors, of every method: RecordingError, OSError.
+    ``keep``: by points; all make the same columns. Errors, of every method: RecordingError,
+    OSError.
     """
 
-    def __init__(self, directory: Path, machine: str, keep: Keep = np.array) -> None:
+    def __init__(
+        self, directory: Path, machine: str, keep: Mapping[str, Keep] = NOTHING_KEPT
+    ) -> None:
         self._directory, self._machine = directory, machine
         self._metadata: Metadata = read_metadata(directory)
         self._expected = Expected(time_fields(self._metadata.points, self._metadata.dtypes))
         self._tails: dict[str, Tail] = {}
-        self._keep = keep
-        self._calls = keep(np.zeros(0, self._metadata.dtypes[CALL]))
+        self._keep = {name: one for name, one in keep.items() if name in self._metadata.points}
+        self._kept = self._kept_of([])
         self._remembered = bytearray()
         self._most_bytes = FEW_REMEMBERED * EVENT_BYTES
         self._settled_ns = 0
@@ -248,8 +252,9 @@ class Follower:
         course = Course([marks for tail in tails for marks in tail.marks])
         first_ns = min(tail.packets[0].begin_ns for tail in tails if tail.packets) - 1
         last_ns = self._settled_ns or min(max(settled_ns - span_ns // 2, first_ns), settled_ns)
-        calls = self._calls_until(settled_ns)
-        calls = calls[calls["time_ns"] > last_ns]
+        kept = self._kept_until(settled_ns)
+        if not self._settled_ns:
+            kept = some_records(kept, kept["time_ns"] > last_ns)
         had, each, since_ns, end_ns = course.happened(last_ns, settled_ns), 1.0, last_ns, settled_ns
         if had > half:
             each = (had + half) / half
@@ -277,17 +282,25 @@ class Follower:
         )
         return Snapshot(
             trace, begin_ns, since_ns, end_ns, events, max(round(had) - events, 0),
-            settled_ns - last_ns - (end_ns - since_ns), each, calls,
+            settled_ns - last_ns - (end_ns - since_ns), each, kept,
         )  # fmt: skip
 
-    def _calls_until(self, until_ns: int) -> NDArray[np.void]:
-        """What is kept of those that ended by then, which is over with that."""
-        over = self._calls["time_ns"] <= until_ns
-        found, self._calls = self._calls[over], self._calls[~over]
+    def _kept_of(self, parts: Sequence[Mapping[str, NDArray[np.void]]]) -> NDArray[np.void]:
+        """``parts``: events by their points."""
+        found = []
+        for name, keep in self._keep.items():
+            events = np.concatenate([np.zeros(0, EVENT), *(part[name] for part in parts)])
+            found.append(keep(events.view(self._metadata.dtypes[name])))
+        return records(found) if found else np.zeros(0, TIMED)
+
+    def _kept_until(self, until_ns: int) -> NDArray[np.void]:
+        """What happened by then, which is over with that."""
+        over = self._kept["time_ns"] <= until_ns
+        found, self._kept = some_records(self._kept, over), some_records(self._kept, ~over)
         return found
 
     def _grow(self) -> None:
-        calls = []
+        kept = []
         for path in read_once(sorted(self._directory.iterdir(), key=stream_order))[0]:
             if stream_cpu(path.name) is None:
                 continue
@@ -296,14 +309,16 @@ class Follower:
             tail = self._tails[path.name]
             for packet in tail.grow():
                 data = tail.events(packet)
-                points = np.frombuffer(data, "<u2").reshape(-1, EVENT_BYTES // 2)[:, 4]
-                events = np.frombuffer(data, f"V{EVENT_BYTES}")
+                events = np.frombuffer(data, EVENT)
+                points = _points(events)
                 tail.marks.append(_marks(data))
                 self._remember(events[self._is_remembered[points]])
-                calls.append(events[points == self._metadata.points[CALL]])
-        if calls:
-            told = np.concatenate(calls).view(self._metadata.dtypes[CALL])
-            self._calls = np.concatenate([self._calls, self._keep(told)])
+                kept.append({
+                    name: events[np.flatnonzero(points == self._metadata.points[name])]
+                    for name in self._keep
+                })  # fmt: skip
+        if kept:
+            self._kept = records([self._kept, self._kept_of(kept)])
         if len(self._remembered) > self._most_bytes:
             self._forget_what_was_said()
             twice = 2 * max(len(self._remembered), FEW_REMEMBERED * EVENT_BYTES)
@@ -347,6 +362,12 @@ class Follower:
             slots = np.flatnonzero(numbers == number)
             stream.slots[number], stream.times[number] = slots.astype(np.uint32), times[slots]
         return stream
+
+
+def _points(events: NDArray[np.void]) -> NDArray[np.uint16]:
+    """Of each event; in a row of their own, as they are looked at more than once."""
+    told = events.view("<u2").reshape(-1, EVENT_BYTES // 2)[:, 4]
+    return np.ascontiguousarray(told)
 
 
 def _marks(data: bytes) -> Marks:
