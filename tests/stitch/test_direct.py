@@ -82,6 +82,34 @@ def test_a_batch_of_both_kinds() -> None:
     }
 
 
+@pytest.mark.parametrize("short", [False, True])
+def test_blocks_that_have_several_bios_each(*, short: bool) -> None:
+    """Of a batch, by how much each asks for: if its bios are for as much, not less (the file's end,
+    or what is not told) of whichever."""
+    world = reading_world()
+    world.target(100)
+    sizes = {0x10: 24_576, 0x20: 8_192, 0x30: 16_384}
+    queued, took = (2_000, 3_000, 4_000, 6_000, 7_000, 8_000), (20_000,) * 3 + (30_000,) * 3
+    for number, (time, device_ns) in enumerate(zip(queued, took, strict=True)):
+        size = 4_096 if short and number == 2 else 8_192
+        request = Request(queue=200, scheduler=None, device=device_ns, read=True, size=size,
+                          sector=8_000 + 64 * number)  # fmt: skip
+        submit(world, DISK, 100, time, request)
+    for order, (key, size) in enumerate(sizes.items()):
+        world.emit("aio_submit", 9_000, 100, enter_ns=1_000, iocb_key=key, inode=12, dev=DISK,
+                   open_flags=O_DIRECT, size_bytes=size, opcode=PREAD, order=order)  # fmt: skip
+    collected(world, 60_000, sizes)
+    found = analysed(world, Op.DIRECT)
+    held = [account.get("device.read", 0) for account in accounts(found)[100]]
+    if short:
+        assert held == [0, 0, 0]
+        assert (found.residual_ns > 0).all()
+    else:
+        assert held == [22_000, 30_000, 31_000]
+        assert [account["block.Q2D"] for account in accounts(found)[100]] == [200, 200, 200]
+        assert not found.residual_ns.any()
+
+
 def test_blocks_that_are_not_recorded_keep_their_place() -> None:
     """Synchronous writes behind a read that nobody recorded: its bio was none of theirs before."""
     world = World()

@@ -159,10 +159,10 @@ def _of_batches(window: Window) -> _Batches:
     """A call that submits one block is that block's from its entry on. In a batch only order ties
     them to what the call did. If it synced as often as there are blocks that it had to sync, it
     came to what is behind one as that was synced; or else to the n-th where the n-th bio begins, if
-    there are as many of these.
+    there are as many of these, or where the first of it is, if they are for as much in all.
     """
     blocks = window.columns("aio_submit", "tid", "enter_ns", "iocb_key", "order", "opcode",
-                            "open_flags", "rwf")  # fmt: skip
+                            "open_flags", "rwf", "size_bytes")  # fmt: skip
     by_call = order_of(blocks["tid"], blocks["enter_ns"])
     tid, enter = blocks["tid"][by_call], blocks["enter_ns"][by_call]
     new = changes(tid) | changes(enter)
@@ -191,7 +191,13 @@ def _of_batches(window: Window) -> _Batches:
     direct = are_direct(window.trace, blocks["open_flags"])
     # What goes through the page cache has bios of its log's as well, or none.
     cached = np.bincount(batch, one_of(blocks["opcode"], AIO_WRITES) & ~direct) > 0
-    start = np.where((carried == count)[batch] & ~cached[batch], start, -1)
+    start = np.where((carried == count)[batch], start, -1)
+    if (carried > count).any():
+        size, carries = blocks["size_bytes"][in_turn], bios["size_bytes"][data]
+        row = np.empty(len(batch), np.int64)
+        row[in_turn] = _begun_with(size, batch[in_turn], carries, call[data], len(tid))
+        start = np.where(row >= 0, at(bios["time_ns"], at(data, row)), start)
+    start = np.where(cached[batch], -1, start)
     alone, passed = count[batch] == 1, np.zeros(len(batch), np.bool_)
     inline = one_of(blocks["opcode"], (*AIO_WRITES, *AIO_READS)) & ~direct
     if not alone.all():
@@ -211,6 +217,22 @@ def _of_batches(window: Window) -> _Batches:
             passed = np.where(tied, ~synced & ~alone, passed)
             inline |= tied & synced
     return _Batches(blocks, np.where(alone, blocks["enter_ns"], start - passed), passed, inline)
+
+
+def _begun_with(size: Ints, batch: Ints, carries: Ints, call: Ints, count: int) -> Ints:
+    """With which of the bios of so many calls each block begins, both in turn; -1: those of its
+    call are not for what its blocks ask for, or not told how much that is."""
+    ends, all_ends = np.cumsum(size), np.cumsum(carries)
+    asked, carried = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    np.add.at(asked, batch, size)
+    np.add.at(carried, call, carries)
+    # Of each block, how much its call's bios are for until it begins, behind those of other calls.
+    place = ends - size + (np.cumsum(carried) - carried - (np.cumsum(asked) - asked))[batch]
+    begins = all_ends - carries
+    row = np.minimum(np.searchsorted(begins, place), max(len(begins) - 1, 0))
+    whole = asked == carried
+    np.logical_and.at(whole, batch, (size > 0) & (at(begins, row) == place))
+    return np.where(whole[batch], row, -1)
 
 
 def _synced_there(window: Window, blocks: Columns) -> NDArray[np.bool_]:
