@@ -55,15 +55,11 @@ static __always_inline __u64 request_above(struct bio *bio)
 static __always_inline __u64 request_for(struct bio *bio)
 {
 	struct kiocb *iocb;
-	__u64 key;
 
 	if (!bpf_core_type_exists(struct iomap_dio))
 		return 0;
 	iocb = PEEK((struct iomap_dio *)bio->bi_private, iocb);
-	if (!iocb)
-		return 0;
-	key = aio_key_of((struct aio_kiocb *)iocb);
-	return key ? key : (__u64)iocb;
+	return iocb ? kiocb_key_of(iocb) : 0;
 }
 
 /* The file whose pages a bio has, 0: none.  A page that is written bears a flag, one that is read is

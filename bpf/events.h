@@ -345,6 +345,9 @@ struct nfs_call_event {
 	unsigned long long call_key; /* as in rpc_event */
 	unsigned long long inode;    /* as in syscall_event */
 	unsigned long long offset_bytes;
+	/* As in uring_event, or aio_submit_event's iocb_key: the asynchronous request past the page
+	 * cache that it is made for; 0: none is known. */
+	unsigned long long request_key;
 	unsigned int dev;
 	unsigned int size_bytes;
 	unsigned int stable;    /* of a write: 0 unstable, 1 data, 2 file, as in RFC 8881 */

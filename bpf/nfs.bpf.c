@@ -18,8 +18,14 @@ struct nfs_pgio_args {
 	enum nfs3_stable_how stable;
 };
 
+/* What is written or read past the page cache. */
+struct nfs_direct_req {
+	struct kiocb *iocb; /* NULL: who asks waits for it */
+};
+
 struct nfs_pgio_header {
 	struct inode *inode;
+	struct nfs_direct_req *dreq;
 	struct rpc_task task;
 	struct nfs_pgio_args args;
 };
@@ -32,6 +38,7 @@ struct nfs_commitargs {
 struct nfs_commit_data {
 	struct rpc_task task;
 	struct inode *inode;
+	struct nfs_direct_req *dreq;
 	struct nfs_commitargs args;
 };
 
@@ -97,15 +104,33 @@ static __always_inline bool becomes_watched(struct inode *inode)
 	return true;
 }
 
-/* A call on the file, with its own fields still to be filled; NULL: not recorded. */
-static __always_inline union event *call_reserve(struct inode *inode, __u64 task)
+/* The asynchronous request that waits for what is written or read past the page cache. */
+static __always_inline __u64 request_asking(struct nfs_direct_req *direct)
 {
-	union event *e = becomes_watched(inode) ? emit_reserve(POINT_nfs_call) : NULL;
+	struct kiocb *iocb;
 
+	if (!direct || !bpf_core_type_exists(struct nfs_direct_req))
+		return 0;
+	iocb = PEEK(direct, iocb);
+	return iocb ? kiocb_key_of(iocb) : 0;
+}
+
+/* A call on the file, with its own fields still to be filled; NULL: not recorded. */
+static __always_inline union event *call_reserve(struct inode *inode, struct nfs_direct_req *direct,
+						 __u64 task)
+{
+	__u64 request_key;
+	union event *e;
+
+	if (!becomes_watched(inode))
+		return NULL;
+	request_key = request_asking(direct);
+	e = emit_reserve(POINT_nfs_call);
 	if (!e)
 		return NULL;
 	e->nfs_call.call_key = task;
 	e->nfs_call.inode = inode->i_ino;
+	e->nfs_call.request_key = request_key;
 	e->nfs_call.dev = inode->i_sb->s_dev;
 	return e;
 }
@@ -114,7 +139,8 @@ SEC("tp_btf/nfs_initiate_write")
 int nfs_write_begin(__u64 *ctx)
 {
 	struct nfs_pgio_header *write = ARGUMENT(struct nfs_pgio_header *, 0);
-	union event *e = write ? call_reserve(write->inode, (__u64)&write->task) : NULL;
+	union event *e =
+		write ? call_reserve(write->inode, write->dreq, (__u64)&write->task) : NULL;
 
 	if (!e)
 		return 0;
@@ -130,7 +156,8 @@ SEC("tp_btf/nfs_initiate_commit")
 int nfs_commit_begin(__u64 *ctx)
 {
 	struct nfs_commit_data *commit = ARGUMENT(struct nfs_commit_data *, 0);
-	union event *e = commit ? call_reserve(commit->inode, (__u64)&commit->task) : NULL;
+	union event *e =
+		commit ? call_reserve(commit->inode, commit->dreq, (__u64)&commit->task) : NULL;
 
 	if (!e)
 		return 0;
@@ -165,7 +192,7 @@ SEC("tp_btf/nfs_initiate_read")
 int nfs_read_begin(__u64 *ctx)
 {
 	struct nfs_pgio_header *read = ARGUMENT(struct nfs_pgio_header *, 0);
-	union event *e = read ? call_reserve(read->inode, (__u64)&read->task) : NULL;
+	union event *e = read ? call_reserve(read->inode, read->dreq, (__u64)&read->task) : NULL;
 
 	if (!e)
 		return 0;
@@ -231,6 +258,7 @@ int nfs_other_begin(__u64 *ctx)
 	e->nfs_call.inode = thread->inode;
 	e->nfs_call.dev = thread->dev;
 	e->nfs_call.offset_bytes = 0;
+	e->nfs_call.request_key = 0;
 	e->nfs_call.size_bytes = 0;
 	e->nfs_call.stable = 0;
 	e->nfs_call.operation = NFS_OTHER;

@@ -230,6 +230,14 @@ static __always_inline __u64 aio_key_of(struct aio_kiocb *control)
 	return aio_key((__u64)context, PEEK(control, ki_res.obj));
 }
 
+/* The key of the request that a kiocb is of: libaio's, or io_uring's, which begins with it. */
+static __always_inline __u64 kiocb_key_of(struct kiocb *iocb)
+{
+	__u64 key = aio_key_of((struct aio_kiocb *)iocb);
+
+	return key ? key : (__u64)iocb;
+}
+
 static __always_inline bool is_of_inode(struct file *file, struct inode *inode)
 {
 	return file && PEEK(file, f_inode) == inode;
@@ -243,17 +251,14 @@ static __always_inline __u64 kworker_worked_on(struct task_struct *task, struct 
 	struct fsync_iocb *fsync;
 	struct iomap_dio *dio;
 	struct kiocb *iocb;
-	__u64 key;
 
 	if (!work)
 		return 0;
 	if (bpf_core_field_exists(struct iomap_dio, aio.work)) {
 		dio = (void *)work - bpf_core_field_offset(struct iomap_dio, aio.work);
 		iocb = PEEK(dio, iocb);
-		if (iocb && is_of_inode(PEEK(iocb, ki_filp), inode)) {
-			key = aio_key_of((struct aio_kiocb *)iocb);
-			return key ? key : (__u64)iocb;
-		}
+		if (iocb && is_of_inode(PEEK(iocb, ki_filp), inode))
+			return kiocb_key_of(iocb);
 	}
 	if (bpf_core_field_exists(struct fsync_iocb, work)) {
 		fsync = (void *)work - bpf_core_field_offset(struct fsync_iocb, work);
