@@ -15,7 +15,14 @@ from iostrata.trace import layout
 from iostrata.trace.fact_files import CGROUP_COLUMNS, CPU_COLUMNS, STACK_COLUMNS, TOPOLOGY_COLUMNS
 from iostrata.trace.facts import BlockDevice, Mount, device_numbers
 from iostrata.trace.images import OWN, Extent, File
-from iostrata.trace.write import as_events, begins, block_fact, fact_text, write_trace
+from iostrata.trace.write import (
+    as_events,
+    begins,
+    block_fact,
+    fact_text,
+    with_fields,
+    write_trace,
+)
 
 
 @dataclass
@@ -205,7 +212,8 @@ class TraceBuilder:
 
     def _known(self, point: str) -> np.dtype[np.void]:
         dtype = layout.DTYPES[point]
-        return dtype[[name for name in dtype.names or () if name != self.lacking[point]]]
+        names = [name for name in dtype.names or () if name != self.lacking[point]]
+        return with_fields(dtype, names)
 
     def _events(self) -> dict[str, NDArray[np.void]]:
         parts = {point: list(arrays) for point, arrays in self._columns.items()}

@@ -22,6 +22,7 @@ from iostrata.recording import open_recording
 from iostrata.stitch import window
 from iostrata.trace import Facts, layout
 from iostrata.trace.layout import THREAD_JOURNAL
+from tests.reading import O_DIRECT
 from tests.stitch.test_truth import analysed
 from tests.synthetic import O_DSYNC, Commit, Request, World, Writer, device, submit, write
 
@@ -42,10 +43,10 @@ def sleeper(world: World, disk: int = DISK, duration: int = 400_000, tid: int = 
     return writer
 
 
-def commit_call(world: World, begin: int, end: int) -> None:
+def commit_call(world: World, begin: int, end: int, request_key: int = 0) -> None:
     key = 0xFFFF_8884_0000_0000
     world.emit("nfs_call", begin, 67, call_key=key, inode=99, dev=NFS, offset_bytes=0,
-               size_bytes=0, stable=0, operation=2)  # fmt: skip
+               size_bytes=0, stable=0, operation=2, request_key=request_key)  # fmt: skip
     world.emit("rpc_call", end, 67, call_key=key, send_ns=begin + 10, ready_ns=end - 20,
                reply_ns=end - 10, xid=7, connection=1)  # fmt: skip
 
@@ -58,6 +59,21 @@ def test_a_call_of_nobody_while_a_write_slept_on_its_mount_is_left_over() -> Non
     assert quality.left_over == (LeftOver("local", "COMMIT call", "0:44", 1, 200_000),)
     assert quality.background == (LeftOver("local", "COMMIT call", "0:44", 1, 200_000),)
     assert quality.left_over_share == pytest.approx(200_000 / 402_200)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_call_for_another_request_is_not_left_over(known: bool) -> None:
+    """For one that no write consists of; a loop device's the write may well wait for."""
+    world, key = World(), 0x70
+    sleeper(world, NFS)
+    if known:
+        world.target(120)
+        world.emit("aio_submit", 40_000, 120, enter_ns=39_000, iocb_key=key, inode=99, dev=NFS,
+                   open_flags=O_DIRECT, size_bytes=65_536, opcode=1)  # fmt: skip
+    commit_call(world, 50_000, 250_000, key)
+    quality = analysed(world).quality
+    assert len(quality.background) == 1
+    assert len(quality.left_over) == (not known)
 
 
 def test_sync_sleeps_beside_every_device() -> None:

@@ -31,8 +31,9 @@ from iostrata.columns import (
 from iostrata.layers import STACK, Depth
 from iostrata.stitch.bios import Bios
 from iostrata.stitch.calls import EVERY_DEVICE
+from iostrata.stitch.remote import Remote
 from iostrata.stitch.requests import Requests
-from iostrata.stitch.rpc import FUSE_REQUEST, NINEP_REQUEST, OSD_REQUEST, Calls
+from iostrata.stitch.rpc import FUSE_REQUEST, NINEP_REQUEST, OSD_REQUEST
 from iostrata.stitch.spans import Spans
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window, whole
@@ -77,7 +78,8 @@ class Activities:
 
     ``kind``: code into ``KINDS``. ``key``: with ``begin_ns``, which one. ``place``: the
     disk, of a call the mount, of a commit the file system's device. ``foreign``: known to be
-    another's: of a thread that is no kernel's, or that serves somebody else, or a read.
+    another's: of a thread that is no kernel's, or that serves somebody else, for another request,
+    or a read.
     """
 
     kind: Ints
@@ -139,12 +141,12 @@ def activities_of(
     bios: Bios,
     requests: Requests,
     commit_of_bio: Ints,
-    calls: Calls,
+    remote: Remote,
     commits_used: Ints,
     spans: Spans,
 ) -> WentOn:
     """All that went on in a window. ``spans``: of its pieces; ``commits_used``: rows."""
-    commits, count = window.commits, len(requests.key)
+    commits, calls, count = window.commits, remote.calls, len(requests.key)
     own = _asked(spans.of, count + len(calls))
     identities = (
         (own[:count], requests.key, requests.issue_ns),
@@ -165,7 +167,8 @@ def activities_of(
         ),
         Activities(
             _kinds_of_calls(calls.operation[call]), calls.key[call], calls.begin_ns[call],
-            calls.end_ns[call], calls.device_key[call], one_of(calls.tid[call], _apart(window)),
+            calls.end_ns[call], calls.device_key[call],
+            remote.foreign[call] | one_of(calls.tid[call], _apart(window)),
         ),
         Activities(
             np.full(len(commit), COMMIT), identities[2][1][commit], commits.begin_ns[commit],

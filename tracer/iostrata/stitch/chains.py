@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stage stitch: io_uring's chains in, for which piece each request of one is run.
+"""Stage stitch: asynchronous requests in, for which piece each is run: itself, or none; or that
+which it is in a chain of io_uring with.
 
 A write that nothing makes durable by itself is no piece. Linked before a sync it is waited for
 as a part of that: the sync begins when it is complete.
@@ -8,9 +9,10 @@ as a part of that: the sync begins when it is complete.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, at, order_of
-from iostrata.stitch.links import submission_of, submissions_in
+from iostrata.stitch.links import block_of, submission_of, submissions_in
 from iostrata.stitch.opcodes import RWF_OF_LINKED
 from iostrata.stitch.window import Window
 
@@ -27,7 +29,8 @@ class Chains:
         tid, key, time, flags = (
             submitted[name][order] for name in ("tid", "request_key", "time_ns", "rwf")
         )
-        row = submission_of(window, pieces.request_key[requests], pieces.begin_ns[requests])
+        own_key, begin = pieces.request_key[requests], pieces.begin_ns[requests]
+        row = submission_of(window, own_key, begin)
         of = np.full(len(key), -1)
         of[row[row >= 0]] = requests[row >= 0]
         own = of[order]
@@ -39,10 +42,23 @@ class Chains:
         following = np.minimum.accumulate(place[::-1])[::-1]
         following = np.where(following < len(own), following, -1)
         same = at(chain, following) == chain
-        self._submitted = AsOf(key, time)
-        self._piece = np.where(same, at(own, following), -1)
+        piece = np.where(same, at(own, following), -1)
+        blocks = window.columns("aio_submit", "iocb_key", "enter_ns")
+        block = block_of(window, own_key, begin)
+        alone = np.flatnonzero(at(blocks["enter_ns"], block) == begin)
+        of = np.full(len(blocks["enter_ns"]), -1)
+        of[block[alone]] = requests[alone]
+        self._submitted = AsOf(
+            np.append(key, blocks["iocb_key"]), np.append(time, blocks["enter_ns"])
+        )
+        self._piece = np.append(piece, of)
 
     def find(self, key: Ints, time_ns: Ints) -> Ints:
         """Of requests by their keys, at a time after they were submitted."""
         piece = at(self._piece, self._submitted.at_or_before(key, time_ns))
         return np.where(at(self._end_ns, piece) >= time_ns, piece, -1)
+
+    def know(self, key: Ints, time_ns: Ints) -> NDArray[np.bool_]:
+        """Whether that was submitted by anybody that is recorded, of a piece or not."""
+        found: NDArray[np.bool_] = self._submitted.at_or_before(key, time_ns) >= 0
+        return found

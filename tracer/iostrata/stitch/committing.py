@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stage stitch: COMMITs that the kernel makes behind direct writes in, whose each is out.
 
-What an asynchronous request writes past the page cache in several WRITEs is unstable. When the last
-of them is answered, a worker of the kernel's makes a COMMIT for that request, behind which it is
-complete (nfs_direct_write_complete of fs/nfs/direct.c).
+Of older recordings, which do not tell that by a key (``keyed``). What an asynchronous request
+writes past the page cache in several WRITEs is unstable. When the last of them is answered, a
+worker of the kernel's makes a COMMIT for that request, behind which it is complete
+(nfs_direct_write_complete of fs/nfs/direct.c).
 """
 
 from __future__ import annotations

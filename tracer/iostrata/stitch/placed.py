@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stage stitch: calls of the NFS client in, which asynchronous request each is of by its place out.
 
-Whatever thread makes them: one that submits several requests at once, or a worker of io_uring that
-runs one after the other, says at most in between at which of them it is.
+Of older recordings, which do not tell that by its key (``keyed``). Whatever thread makes them: one
+that submits several requests at once, or a worker of io_uring that runs one after the other, says
+at most in between at which of them it is.
 """
 
 from __future__ import annotations

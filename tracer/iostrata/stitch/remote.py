@@ -12,6 +12,7 @@ from iostrata.columns import Ints, at
 from iostrata.stitch.committing import owners_of_commits
 from iostrata.stitch.elsewhere import spans_elsewhere
 from iostrata.stitch.fuse import calls_of
+from iostrata.stitch.keyed import owners_by_key
 from iostrata.stitch.librbd import spans_of_images, waiting_for_images
 from iostrata.stitch.osd import Transactions, spans_of_store, steps_of, transactions_of
 from iostrata.stitch.osd import awaited as awaited_of_osds
@@ -19,7 +20,14 @@ from iostrata.stitch.owners import Owners
 from iostrata.stitch.pages import own_reads
 from iostrata.stitch.placed import owners_by_place
 from iostrata.stitch.reconnects import Downs, downs_of
-from iostrata.stitch.rpc import Calls, Hindered, owners_of_calls, spans_of_calls, waits_of
+from iostrata.stitch.rpc import (
+    REQUEST_KEY,
+    Calls,
+    Hindered,
+    owners_of_calls,
+    spans_of_calls,
+    waits_of,
+)
 from iostrata.stitch.serving import Service
 from iostrata.stitch.spans import SpanList
 from iostrata.stitch.wakeup import sleeps_of
@@ -29,8 +37,8 @@ from iostrata.trace.layout import NFS_OTHER, NFS_READ
 
 @dataclass(frozen=True, eq=False)
 class Remote:
-    """``caller``: of each of ``calls`` the piece that waits for it, -1: none; ``held``: the calls
-    as long as they were waited for.
+    """``caller``: of each of ``calls`` the piece that waits for it, -1: none; ``foreign``: whether
+    it is known to be for another request; ``held``: the calls as long as they were waited for.
 
     ``transactions``: those of an OSD's store; ``stored``: as long as they were waited for;
     ``steps``: whom pieces needed on the way from one to the next.
@@ -39,6 +47,7 @@ class Remote:
     calls: Calls
     hindered: Hindered
     caller: Ints
+    foreign: NDArray[np.bool_]
     held: Calls
     transactions: Transactions
     stored: Transactions
@@ -56,8 +65,12 @@ class Remote:
 
 def remote_of(window: Window, owners: Owners) -> Remote:
     calls = calls_of(window)
-    caller = owners_by_place(window, calls, owners_of_calls(calls, owners))
-    caller = owners_of_commits(window.pieces, calls, caller)
+    caller, foreign = owners_of_calls(calls, owners), np.zeros(len(calls), np.bool_)
+    if REQUEST_KEY in window.trace.points["nfs_call"].fields:
+        caller, foreign = owners_by_key(window, calls, caller)
+    else:
+        caller = owners_by_place(window, calls, caller)
+        caller = owners_of_commits(window.pieces, calls, caller)
     reading = calls.operation == NFS_READ
     caller = np.where(reading & ~own_reads(window, caller), -1, caller)
     caller = np.where(_unwaited(window, calls), -1, caller)
@@ -68,6 +81,7 @@ def remote_of(window: Window, owners: Owners) -> Remote:
         calls=calls,
         hindered=Hindered(waits_of(window, calls), whole(window.trace).once(_downs)),
         caller=caller,
+        foreign=foreign,
         held=held,
         transactions=transactions,
         stored=stored,

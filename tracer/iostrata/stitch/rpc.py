@@ -29,6 +29,8 @@ OSD_REQUEST: Final = 1 << 18
 LIBRBD_REQUEST: Final = 1 << 19
 """And from here on, what a program's library asks of the OSDs that have its disk."""
 NO_CONNECTION: Final = -1
+REQUEST_KEY: Final = "request_key"
+"""Of ``nfs_call``; older recorders do not tell it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +41,7 @@ class Calls:
     ``reply_ns``: its reply was there (the transport had data, or, where that is
     not known, the reply was matched to the call). ``ends``: of the connection's addresses,
     as in struct rpc_event; 0: not known. ``offset_bytes``, ``size_bytes``: of the file.
-    ``stable``: as in struct nfs_call_event.
+    ``stable``, ``request_key``: as in struct nfs_call_event.
     """
 
     key: Ints
@@ -58,6 +60,7 @@ class Calls:
     offset_bytes: Ints
     size_bytes: Ints
     stable: Ints
+    request_key: Ints
 
     def __len__(self) -> int:
         return len(self.key)
@@ -86,7 +89,7 @@ def calls_elsewhere(
     none = np.zeros(len(key), np.int64)
     columns = {"device_key": none, "inode": none, "begin_ns": send_ns, "end_ns": reply_ns,
                "ends": none, "end_tid": none, "offset_bytes": none, "size_bytes": none,
-               "stable": none}  # fmt: skip
+               "stable": none, "request_key": none}  # fmt: skip
     return Calls(
         key=key, tid=tid, xid=xid, send_ns=send_ns, reply_ns=reply_ns, operation=operation,
         connection=none + NO_CONNECTION, **(columns | other),
@@ -95,9 +98,10 @@ def calls_elsewhere(
 
 def rpc_calls_of(window: Window) -> Calls:
     """Pairs the two points of each call; a call without its other edge is left out."""
+    keyed = tuple({REQUEST_KEY} & set(window.trace.points["nfs_call"].fields))
     made = window.columns(
         "nfs_call", "tid", "call_key", "dev", "inode", "operation", "offset_bytes", "size_bytes",
-        "stable",
+        "stable", *keyed,
     )  # fmt: skip
     later = tuple({"ends"} & set(window.trace.points["rpc_call"].fields))
     ended = window.columns(
@@ -129,6 +133,7 @@ def rpc_calls_of(window: Window) -> Calls:
         offset_bytes=made["offset_bytes"][call],
         size_bytes=made["size_bytes"][call],
         stable=made["stable"][call],
+        request_key=made[REQUEST_KEY][call] if keyed else np.zeros(len(rows), np.int64),
     )
 
 
@@ -173,7 +178,8 @@ def owners_of_calls(calls: Calls, owners: Owners) -> Ints:
     """The piece that each call was made for, -1: none.
 
     The thread's own; of a call that the flusher made, the piece that synchronises
-    that file at the time, and so waits for all of its calls that write or commit.
+    that file at the time, and so waits for all of its calls that write or commit: but for
+    those that say for whom they are.
     """
     if not len(calls):
         return np.zeros(0, np.int64)
@@ -183,6 +189,7 @@ def owners_of_calls(calls: Calls, owners: Owners) -> Ints:
     wanted = pair_key(calls.device_key, calls.inode)
     sync = AsOf(file, syncs.begin_ns).at_or_before(wanted, calls.end_ns)
     waits = (at(syncs.end_ns, sync) >= calls.end_ns) & (calls.operation != NFS_OTHER)
+    waits &= calls.request_key == 0
     return np.where((own < 0) & waits, at(syncs.piece, sync), own)
 
 
