@@ -113,12 +113,9 @@ def _by_request(
     told = window.columns("block_bio_held", "bio_key", "request_key")
     event = AsOf(told["bio_key"], told["time_ns"]).at_or_before(bio_key, queue_ns)
     key = np.where(event >= 0, at(told["request_key"], event), 0)
-    requests = np.flatnonzero(pieces.request_key != 0)
-    found = AsOf(pieces.request_key[requests], pieces.begin_ns[requests])
-    own = at(requests, found.at_or_before(key, queue_ns))
-    own = np.where((key != 0) & (at(pieces.end_ns, own) >= queue_ns), own, -1)
+    piece = Chains(window, np.flatnonzero(pieces.request_key != 0)).find(key, queue_ns)
     # A write that is linked before a sync is part of that, which has another's key.
-    piece = np.where(own >= 0, own, Chains(window, requests).find(key, queue_ns))
+    own = np.where(at(pieces.request_key, piece) == key, piece, -1)
     # Whoever submitted it was at it until it went on.
     submitting, runs = owners.submitting, owners.runs
     submitted = AsOf(submitting.piece, submitting.begin_ns).at_or_before(own, queue_ns)
