@@ -42,8 +42,8 @@ class Disk:
 
 @dataclass
 class Call:
-    """A call to a machine; ``work``: what its thread then waits for, all at once; ``operation``:
-    what its client tells that it is."""
+    """A call to a machine; ``work``: what its thread then waits for, all at once; ``operation``,
+    ``stable`` and ``key``: what its client tells that it is, and for which request."""
 
     to: Machine
     work: Sequence[Disk | Call] = ()
@@ -54,6 +54,8 @@ class Call:
     back: int = 35_000
     reply: int = 4_000
     operation: int = NFS_WRITE
+    stable: int = 2
+    key: int = 0
 
 
 @dataclass
@@ -207,7 +209,8 @@ class Machine:
         ended = reply + one.reply
         task = world.pointer("task", made, ended + 1)
         world.emit("nfs_call", made, tid, call_key=task, inode=12, dev=MOUNT, offset_bytes=0,
-                   size_bytes=8192, stable=2, operation=one.operation)  # fmt: skip
+                   size_bytes=8192, stable=one.stable, operation=one.operation,
+                   request_key=one.key)  # fmt: skip
         world.emit("rpc_call", ended, RPCIOD + tid, call_key=task, send_ns=send, ready_ns=reply,
                    reply_ns=reply + 200, xid=xid, connection=connection, ends=ends)  # fmt: skip
         name = one.to.name

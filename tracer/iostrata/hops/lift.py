@@ -38,6 +38,7 @@ from iostrata.hops.halted import kept
 from iostrata.hops.hop import Context, Held, Link, Node
 from iostrata.layers import LAYERS, RANK, STACK, Depth
 from iostrata.stitch import (
+    TIED_BY,
     Audit,
     Behind,
     Edges,
@@ -111,11 +112,13 @@ def lift(
     rows: Ints,
     way: tuple[Link, ...] = (),
     told: NDArray[np.bool_] | None = None,
+    tied_by: Ints | None = None,
 ) -> Lifted:
     """The spans of some of the node's pieces, on this machine and below.
 
     ``way``: the links that led from the top to it. ``told``: of which of the rows ``Lifted.ties``
-    and what was idle in ``Lifted.audits`` are; None: of all.
+    and what was idle in ``Lifted.audits`` are; None: of all. ``tied_by``: which of TIED_BY ties
+    each to a write; None: all have a key.
     """
     reads = node.reads.rows(rows) if node.reads else None
     window = window_of(
@@ -123,7 +126,7 @@ def lift(
     )
     found = stitch(window)
     own = replace(found.spans, of=np.arange(len(found.spans)))
-    lifting = _Lifting(graph, way, found, node.place, told)
+    lifting = _Lifting(graph, way, found, node.place, told, tied_by)
     lifting.views.append(View(node, rows, window, found.spans, 0, way, found.behind))
     links = graph.links_of(node.trace)
     calls = one_of(own.rank, CALLS)
@@ -323,11 +326,14 @@ class _Lifting:
         found: Stitched,
         place: int,
         told: NDArray[np.bool_] | None,
+        tied_by: Ints | None,
     ) -> None:
         self.views: list[View] = []
-        self._graph, self._way, self._told = graph, way, told
+        self._graph, self._way, self._found = graph, way, found
+        self._told, self._tied_by = told, tied_by
         self._audits, self._furthest = [_audited(found, told)], Furthest(found.served, place)
-        self._spans, self._hidden, self._ties = SpanList(), SpanList(), _tied(found, told)
+        self._spans, self._hidden = SpanList(), SpanList()
+        self._ties = _tied(found, told, tied_by)
         self._missed: list[Ints] = []
 
     def lifted(self) -> Lifted:
@@ -402,7 +408,10 @@ class _Lifting:
         if len(serve):
             begin = np.maximum(asking.begin_ns[row], since)
             edges = Edges(serve, asking.owner[row], begin, until[row])
-            self._served(link, edges)
+            tied_by = self._found.asked.tied_by[self._found.spans.of[asking.of[row]]]
+            if self._tied_by is not None:
+                tied_by = np.maximum(tied_by, self._tied_by[edges.write])
+            self._served(link, edges, tied_by)
         nowhere = ~link.asks.shared | link.pairs.ambiguous | link.untold
         lost = (last < 0) & nowhere[ask]
         self.missing(asking.owner[(last < 0) if link.hop.unkeyed else lost])
@@ -422,13 +431,16 @@ class _Lifting:
         ways = replace(ways, owner=waiting.owner[whose], end_ns=end_ns)
         self.extend(ways.where(ways.begin_ns < end_ns), place)
 
-    def _served(self, link: Link, edges: Edges) -> None:
-        """Adds the spans of some serves (``edges.activity``), in this machine's clock."""
+    def _served(self, link: Link, edges: Edges, tied_by: Ints) -> None:
+        """Adds the spans of some serves (``edges.activity``), in this machine's clock; which of
+        TIED_BY ties each to a write."""
         pieces, activity = coded(link.serves.piece[edges.activity])
         told = None
         if self._told is not None:
             told = one_of(np.arange(len(pieces)), activity[self._told[edges.write]])
-        below = lift(self._graph, link.lower, pieces, (*self._way, link), told)
+        weakest = np.zeros(len(pieces), np.int64)
+        np.maximum.at(weakest, activity, tied_by)
+        below = lift(self._graph, link.lower, pieces, (*self._way, link), told, weakest)
         level = self._graph.level(len(self._way) + 1, link.lower.place)
         spans = link.hop.renamed(link, pieces, below.spans, level)
         count = self._count()
@@ -445,10 +457,16 @@ class _Lifting:
         self._audits += below.audits
 
 
-def _tied(found: Stitched, told: NDArray[np.bool_] | None) -> Counter[str]:
-    """How many requests were tied, those of the pieces that are told of."""
-    others = 0 if told is None else int(np.count_nonzero(~told[found.tied_to]))
-    return found.ties - Counter(key=others)
+def _tied(found: Stitched, told: NDArray[np.bool_] | None, tied_by: Ints | None) -> Counter[str]:
+    """How many requests were tied, those of the pieces that are told of: by no more than what ties
+    the piece."""
+    piece, by = found.tied_to, found.tied_by
+    if tied_by is not None:
+        by = np.maximum(by, at(tied_by, piece))
+    if told is not None:
+        by = by[(piece < 0) | told[piece]]
+    counts = np.bincount(by, minlength=len(TIED_BY))
+    return Counter(dict(zip(TIED_BY, counts.tolist(), strict=True)))
 
 
 def _audited(found: Stitched, told: NDArray[np.bool_] | None) -> Audit:

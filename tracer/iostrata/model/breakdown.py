@@ -298,7 +298,8 @@ class Quality:
     ``plain_writes``: writes that nobody synchronised: counted, not analysed. ``unsure_syncs``:
     those analysed that may be of more writes, or fewer: calls before them were lost;
     ``partial_syncs``: of more, as not all who wrote were recorded, or not since they did.
-    ``ties``: requests tied to a write, by ``key``, by ``place`` (of a stripe) or by ``time`` only.
+    ``ties``: requests tied to a write, by ``key``, by ``place`` (of a stripe, in a file) or by
+    ``time`` only.
     ``crossings``: from machine to machine; ``crossed``: machines, and rows there that have time of
     what was followed by these; ``unfollowed``: writes that asked
     something of another machine that was found on none, or of a daemon one of whose other threads

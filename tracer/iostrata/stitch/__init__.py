@@ -77,7 +77,7 @@ from iostrata.stitch.rpc import (
 )
 from iostrata.stitch.serving import Service, short_of_cpu
 from iostrata.stitch.spans import NO_SPANS, Edges, SpanList, Spans, follow
-from iostrata.stitch.stacked import stacking
+from iostrata.stitch.stacked import TIED_BY, stacking
 from iostrata.stitch.stages import last_hit
 from iostrata.stitch.stitch import Asked, Stitched, stitch
 from iostrata.stitch.submissions import (
@@ -109,7 +109,7 @@ __all__ = [
     "METHODS", "MOST_SLEEPS", "NINEP_REQUEST", "NO_COMMITS", "NO_PIECES", "NO_ROOM", "NO_SPANS",
     "OF_FILE", "OPEN_OF_DEVICE", "OPERATING", "OP_READ", "OP_WRITE", "OSD_OP", "OSD_OPREPLY",
     "OSD_REPOP", "OSD_REPOPREPLY", "OSD_REQUEST", "OVER", "O_DSYNC", "PLAIN", "RUNNING",
-    "SERVED", "UNASKED", "UNCOLLECTED", "UNFINISHED", "Accounted", "Activities", "Asked",
+    "SERVED", "TIED_BY", "UNASKED", "UNCOLLECTED", "UNFINISHED", "Accounted", "Activities", "Asked",
     "Audit", "Behind", "Calls", "Columns", "Commits", "Downs", "Edges", "Idle", "ImageRequests",
     "Images", "Kinds", "Operations", "Owners", "Parts", "People", "Pieces", "Reads", "Requests",
     "Section", "Service", "Sleeps", "SpanList", "Spans", "Stitched", "Submissions", "Told",

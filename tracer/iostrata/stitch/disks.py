@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +23,7 @@ from iostrata.stitch.pools import Pools
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.serving import Service
 from iostrata.stitch.spans import SpanList
-from iostrata.stitch.stacked import TIED_BY, Stack, Workers, workers_of
+from iostrata.stitch.stacked import Stack, Workers, workers_of
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Columns, Window
 
@@ -94,14 +93,14 @@ class Disks:
             self.logged if log is None else log, self.stack.stacked,
         )  # fmt: skip
 
-    def ties(self) -> Counter[str]:
-        """How the bios that are for anybody were found to be."""
+    def ties(self) -> tuple[Ints, Ints]:
+        """Of the bios that are for anybody, which of TIED_BY told that, and the piece that each is
+        of, -1: it is of none itself."""
         tied = owned = (self.piece >= 0) | (self.activity >= 0)
         upkeep = self.stack.upkeep
         if len(upkeep.bio):
             tied = owned | one_of(self.bios.root, upkeep.bio[owned[upkeep.above]])
-        counts = np.bincount(self.stack.tied_by[tied], minlength=len(TIED_BY))
-        return Counter(dict(zip(TIED_BY, counts.tolist(), strict=True)))
+        return self.stack.tied_by[tied], self.piece[tied]
 
 
 def disks_of(

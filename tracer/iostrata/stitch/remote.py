@@ -30,6 +30,7 @@ from iostrata.stitch.rpc import (
 )
 from iostrata.stitch.serving import Service
 from iostrata.stitch.spans import SpanList
+from iostrata.stitch.stacked import KEY, PLACE, TIME
 from iostrata.stitch.wakeup import sleeps_of
 from iostrata.stitch.window import Window, whole
 from iostrata.trace.layout import NFS_OTHER, NFS_READ
@@ -37,8 +38,9 @@ from iostrata.trace.layout import NFS_OTHER, NFS_READ
 
 @dataclass(frozen=True, eq=False)
 class Remote:
-    """``caller``: of each of ``calls`` the piece that waits for it, -1: none; ``foreign``: whether
-    it is known to be for another request; ``held``: the calls as long as they were waited for.
+    """``caller``: of each of ``calls`` the piece that waits for it, -1: none; ``tied_by``: which of
+    TIED_BY tells that; ``foreign``: whether it is known to be for another request; ``held``: the
+    calls as long as they were waited for.
 
     ``transactions``: those of an OSD's store; ``stored``: as long as they were waited for;
     ``steps``: whom pieces needed on the way from one to the next.
@@ -47,6 +49,7 @@ class Remote:
     calls: Calls
     hindered: Hindered
     caller: Ints
+    tied_by: Ints
     foreign: NDArray[np.bool_]
     held: Calls
     transactions: Transactions
@@ -65,12 +68,15 @@ class Remote:
 
 def remote_of(window: Window, owners: Owners) -> Remote:
     calls = calls_of(window)
-    caller, foreign = owners_of_calls(calls, owners), np.zeros(len(calls), np.bool_)
+    caller, tied_by = owners_of_calls(calls, owners), np.full(len(calls), KEY)
+    foreign = np.zeros(len(calls), np.bool_)
     if REQUEST_KEY in window.trace.points["nfs_call"].fields:
         caller, foreign = owners_by_key(window, calls, caller)
     else:
-        caller = owners_by_place(window, calls, caller)
-        caller = owners_of_commits(window.pieces, calls, caller)
+        by_thread, caller = caller, owners_by_place(window, calls, caller)
+        tied_by[caller != by_thread] = PLACE
+        placed, caller = caller, owners_of_commits(window.pieces, calls, caller)
+        tied_by[caller != placed] = TIME
     reading = calls.operation == NFS_READ
     caller = np.where(reading & ~own_reads(window, caller), -1, caller)
     caller = np.where(_unwaited(window, calls), -1, caller)
@@ -81,6 +87,7 @@ def remote_of(window: Window, owners: Owners) -> Remote:
         calls=calls,
         hindered=Hindered(waits_of(window, calls), whole(window.trace).once(_downs)),
         caller=caller,
+        tied_by=tied_by,
         foreign=foreign,
         held=held,
         transactions=transactions,

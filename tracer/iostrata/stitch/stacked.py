@@ -51,7 +51,8 @@ SEARCH: Final = 64
 
 TIED_BY: Final = ("key", "place", "time")
 """How a bio was found to be for the one above: the kernel's own pointers and places of clones, the
-place of a stripe, or nothing but time."""
+place of a stripe, or nothing but time; the surest first. And a call for whom: by the place in its
+file, or the order of COMMITs (time)."""
 KEY, PLACE, TIME = range(len(TIED_BY))
 
 QUEUES: Final = {name for name in RANK if name.startswith("block.")} - {"block.stacked"}

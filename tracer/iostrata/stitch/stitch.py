@@ -12,7 +12,6 @@ pieces first, then commits, then requests.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,6 +38,7 @@ from iostrata.stitch.pushes import asleep_for_log, pushes
 from iostrata.stitch.scene import Asleep, Scene, asleep_of, scene_of
 from iostrata.stitch.serving import WORKER, short_of_cpu
 from iostrata.stitch.spans import SpanList, Spans
+from iostrata.stitch.stacked import KEY
 from iostrata.stitch.stages import stages_of
 from iostrata.stitch.turns import Waited, behind_of
 from iostrata.stitch.wakers import Explained, Wakers
@@ -53,17 +53,19 @@ class Asked:
     ``key`` and ``begin_ns`` together tell one from all others of the trace: the
     request's pointer and its issue, the call's pointer and when it was sent.
     ``handed_ns``: since when it was waited for, before it was sent; NEVER: not before.
+    ``tied_by``: of a call, which of TIED_BY tells whose it is.
     """
 
     key: Ints
     begin_ns: Ints
     handed_ns: Ints
+    tied_by: Ints
 
 
 @dataclass(frozen=True)
 class Stitched:
-    """Spans by the window's pieces (``owner`` is the row), and how requests were tied: ``ties``,
-    and ``tied_to``: to which of these pieces those were that are of one.
+    """Spans by the window's pieces (``owner`` is the row), and how bios were tied: ``tied_by``, one
+    of TIED_BY, and ``tied_to``: to which of these pieces, -1: to what those wait for only.
 
     ``asked``: what ``spans.of`` are rows of; beyond it, as ``Numbers`` has them. ``audit``: what
     else went on meanwhile; ``idle_of``: of which piece each row of its ``idle`` is. ``behind``: who
@@ -73,7 +75,7 @@ class Stitched:
 
     spans: Spans
     asked: Asked
-    ties: Counter[str]
+    tied_by: Ints
     tied_to: Ints
     audit: Audit
     idle_of: Ints
@@ -128,8 +130,7 @@ def stitch(window: Window) -> Stitched:
     )
     behind = behind_of(window, found, _waited(scene)) if told(window.trace) else None
     audited, idle_of = audit(window, sleeps, asleep.piece, went_on, found, explained.beyond)
-    tied_to = disks.piece[disks.piece >= 0]
-    return Stitched(found, _asked(scene), disks.ties(), tied_to, audited, idle_of, behind, served)
+    return Stitched(found, _asked(scene), *disks.ties(), audited, idle_of, behind, served)
 
 
 def _at_work(scene: Scene) -> SpanList:
@@ -197,6 +198,7 @@ def _asked(scene: Scene) -> Asked:
         np.concatenate([requests.key, calls.key]),
         np.concatenate([requests.issue_ns, calls.send_ns]),
         np.concatenate([np.full(len(requests.key), NEVER), handed_of(calls)]),
+        np.concatenate([np.full(len(requests.key), KEY), scene.remote.tied_by]),
     )
 
 
