@@ -345,8 +345,8 @@ struct nfs_call_event {
 	unsigned long long call_key; /* as in rpc_event */
 	unsigned long long inode;    /* as in syscall_event */
 	unsigned long long offset_bytes;
-	/* As in uring_event, or aio_submit_event's iocb_key: the asynchronous request past the page
-	 * cache that it is made for; 0: none is known. */
+	/* Of what passes the page cache, the request that it is made for: as in uring_event, or
+	 * aio_submit_event's iocb_key; odd: one that its caller waits for.  0: none. */
 	unsigned long long request_key;
 	unsigned int dev;
 	unsigned int size_bytes;

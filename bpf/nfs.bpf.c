@@ -104,7 +104,7 @@ static __always_inline bool becomes_watched(struct inode *inode)
 	return true;
 }
 
-/* The asynchronous request that waits for what is written or read past the page cache. */
+/* What waits for what is written or read past the page cache: no pointer is odd. */
 static __always_inline __u64 request_asking(struct nfs_direct_req *direct)
 {
 	struct kiocb *iocb;
@@ -112,7 +112,7 @@ static __always_inline __u64 request_asking(struct nfs_direct_req *direct)
 	if (!direct || !bpf_core_type_exists(struct nfs_direct_req))
 		return 0;
 	iocb = PEEK(direct, iocb);
-	return iocb ? kiocb_key_of(iocb) : 0;
+	return iocb ? kiocb_key_of(iocb) : (__u64)direct + 1;
 }
 
 /* A call on the file, with its own fields still to be filled; NULL: not recorded. */

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of the NFS client that say for which asynchronous request they are."""
+"""Calls of the NFS client that say for which request they are."""
 
 from __future__ import annotations
 
 import pytest
 
 from iostrata.stitch.opcodes import RWF_OF_LINKED
-from iostrata.trace.layout import CALL_FSYNC, CALL_IO_URING_ENTER, NFS_COMMIT
+from iostrata.trace.layout import CALL_FSYNC, CALL_IO_URING_ENTER, CALL_PWRITE64, NFS_COMMIT
+from tests.reading import O_DIRECT
 from tests.stitch.test_committing import (
     MOUNT,
     OTHER_WORKER,
@@ -24,6 +25,7 @@ from tests.stitch.test_committing import (
 from tests.stitch.test_placed import complete, handed_over, of_uring
 from tests.stitch.test_truth import accounts, analysed
 from tests.stitch.test_uring import WORKER, worlds
+from tests.synthetic import O_DSYNC, World
 
 FSYNC = 3
 SYNCER = 150
@@ -140,3 +142,19 @@ def test_a_commit_of_what_was_submitted_in_a_loss_is_nobody_s() -> None:
     collected(world, over - 5_000, over + 2_000, B)
     (held,) = told(world)
     assert held["rpc.call"] == 50_000 + 200 + 90_000
+
+
+def test_a_commit_for_a_write_whose_caller_waits_is_that_write_s() -> None:
+    """Two to one file at once; a worker of the kernel's makes both COMMITs."""
+    world = World()
+    for number, (tid, took) in enumerate(((WRITER, 90_000), (SYNCER, 60_000))):
+        world.target(tid)
+        key, enter = ELSEWHERE + 0x100 * number + 1, 1_000 + 500 * number
+        over = Call(enter + 1_000, 50_000).emit(world, tid, key=key, offset=9 * PART * number)
+        end = committed(world, over + 900 - 600 * number, took, key=key)
+        world.emit("syscall", end + 2_000, tid, enter_ns=enter, call=CALL_PWRITE64, inode=12,
+                   dev=MOUNT, tgid=tid, open_flags=O_DSYNC | O_DIRECT, size_bytes=PART,
+                   result=PART)  # fmt: skip
+    found = accounts(analysed(world))
+    calls = [found[tid][0]["rpc.call"] for tid in (WRITER, SYNCER)]
+    assert calls == [50_000 + 90_000, 50_000 + 60_000]
