@@ -51,11 +51,11 @@ class Block:
 
     def queue(
         self, time: int, tid: int, bio: int, *, sector: int = 8, size: int = 8192,
-        flags: int = DATA, kernel: int = 0, above: int = 0,
+        flags: int = DATA, kernel: int = 0, above: int = 0, held: int = 0,
     ) -> None:  # fmt: skip
         self.world.emit(
             "block_bio_queue", time, tid, bio_key=bio, sector=sector, dev=self.dev,
-            size_bytes=size, flags=flags, kernel_thread=kernel, above_key=above,
+            size_bytes=size, flags=flags, kernel_thread=kernel, above_key=above, held=held,
         )  # fmt: skip
 
     def request(

@@ -39,8 +39,8 @@ class Begun:
 
     ``parent_key``: of a split bio. ``old_device_key``, ``old_sector``: where the bio was that
     this one was made for (REMAPPED, or QUEUED as a clone); -1: nothing of the kind, or a sector
-    that says nothing. ``until_ns``: when it was complete, where no bio's key tells that; -1: one
-    does.
+    that says nothing. ``handed_ns``: when a clone was handed on, to be queued, -1: it was not.
+    ``until_ns``: when it was complete, where no bio's key tells that; -1: one does.
     """
 
     kind: Ints
@@ -58,6 +58,7 @@ class Begun:
     parent_key: Ints
     old_device_key: Ints
     old_sector: Ints
+    handed_ns: Ints
     until_ns: Ints
 
     def __len__(self) -> int:
@@ -180,6 +181,7 @@ def _rows(kind: int, columns: Columns) -> Begun:
         parent_key=columns.get("parent_key", none),
         old_device_key=columns.get("old_dev", none),
         old_sector=columns.get("old_sector", none),
+        handed_ns=none,
         until_ns=none,
     )
 
@@ -199,7 +201,11 @@ def _announced(begun: Begun, ends: Ends) -> Begun:
     old_device, old_sector = begun.old_device_key.copy(), begun.old_sector.copy()
     old_device[following[clone]] = old_device[handed[clone]]
     old_sector[following[clone]] = old_sector[handed[clone]]
-    columns = vars(begun) | {"old_device_key": old_device, "old_sector": old_sector}
+    handed_ns = begun.handed_ns.copy()
+    handed_ns[following[clone]] = time[clone]
+    columns = vars(begun) | {
+        "old_device_key": old_device, "old_sector": old_sector, "handed_ns": handed_ns,
+    }  # fmt: skip
     kept = np.ones(len(begun), np.bool_)
     kept[handed[clone]] = False
     return Begun(**columns).rows(np.flatnonzero(kept))

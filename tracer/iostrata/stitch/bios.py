@@ -39,13 +39,15 @@ Value = TypeVar("Value", bound=np.generic)
 class Bios:
     """Bios, one row each, in order of ``begin_ns``. Times in ns, -1: not seen or none.
 
-    ``read``: of a file's data. ``held``: a control group's limit kept it from being queued.
+    ``read``: of a file's data. ``held``: a control group's limit kept it, or what it came of, from
+    being queued; ``held_below``: it came of another, and a limit kept it itself.
     ``data_tid``: who wrote last to the file that a kernel thread writes, 0: not told.
     ``parent``: the row that it came of, -1: it was queued for its own sake. ``above``: the row of
     the Requests on a loop device that it is for. ``lowered``: it is on a device below that of
-    one of these. ``old_device_key``, ``old_sector``: where the bio was that it was made for, as
-    Begun has it. ``queue_ns``: Q, for what was split off the whole one's. ``request``: row of the
-    first of the Requests that carried its data, -1: an empty flush, or the device has none.
+    one of these. ``old_device_key``, ``old_sector``, ``handed_ns``: where the bio was that it was
+    made for, and when it was handed on, as Begun has them. ``queue_ns``: Q, for what was split off
+    the whole one's. ``request``: row of the first of the Requests that carried its data, -1: an
+    empty flush, or the device has none.
     ``get_ns``: G, with --detail; ``got_ns``: G, where its thread slept until then.
     ``life_end_ns``: it was complete itself (after the flushes that it asked for, and all that
     came of it). ``by_key``: looks them up by ``begin_ns``. ``lives``: of what they are.
@@ -63,12 +65,14 @@ class Bios:
     begins_with_flush: NDArray[np.bool_]
     kernel_thread: NDArray[np.bool_]
     held: NDArray[np.bool_]
+    held_below: NDArray[np.bool_]
     data_tid: Ints
     parent: Ints
     above: Ints
     lowered: NDArray[np.bool_]
     old_device_key: Ints
     old_sector: Ints
+    handed_ns: Ints
     begin_ns: Ints
     queue_ns: Ints
     get_ns: Ints
@@ -142,12 +146,14 @@ def bios_of(window: Window, requests: Requests, completed: Columns) -> tuple[Bio
         begins_with_flush=begun.begins_with_flush,
         kernel_thread=begun.kernel_thread[root] != 0,
         held=begun.held[root] != 0,
+        held_below=(begun.held != 0) & (parent >= 0),
         data_tid=begun.data_tid[root],
         parent=parent,
         above=above,
         lowered=lowered(parent, above, begun.device_key),
         old_device_key=begun.old_device_key,
         old_sector=begun.old_sector,
+        handed_ns=begun.handed_ns,
         begin_ns=begun.time_ns,
         queue_ns=queue,
         get_ns=get,

@@ -42,6 +42,7 @@ def with_cloned(begun: Begun, requests: Requests, ends: Ends, facts: Facts) -> B
         parent_key=none,
         old_device_key=none,
         old_sector=none,
+        handed_ns=none,
         until_ns=requests.complete_ns[clone],
     )
     every = Begun(**joined([begun, more]))

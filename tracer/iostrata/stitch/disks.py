@@ -15,7 +15,7 @@ from iostrata.stitch.awaited import numbered
 from iostrata.stitch.bios import Bios, Carried, bios_of
 from iostrata.stitch.blockio import Awaited, flushes_awaited, spans_of_bios
 from iostrata.stitch.fast import of_fast_commits
-from iostrata.stitch.held import Asking, asked_for
+from iostrata.stitch.held import Asking, asked_for, below_since
 from iostrata.stitch.journal import commit_at
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.pages import own_reads
@@ -124,7 +124,9 @@ def disks_of(
     asker, piece, commit = _of_roots(bios, (asker, piece, commit))
     journal = commit >= 0
     owned = (piece >= 0) | journal | (bios.of_root(bios.above) >= 0)
-    held = np.flatnonzero((asking.since_ns >= 0) & (bios.parent < 0))
+    below_ns = below_since(window, bios, requests, sleeps)
+    held_ns = np.where(asking.since_ns >= 0, asking.since_ns, below_ns)
+    held = np.flatnonzero(held_ns >= 0)
     first_commit = len(window.pieces)
     return Disks(
         requests=requests,
@@ -137,7 +139,7 @@ def disks_of(
         logged=journal | of_fast_commits(window, bios),
         flushes=flushes_awaited(bios, np.flatnonzero(owned), requests),
         held=held,
-        held_ns=asking.since_ns[held],
+        held_ns=held_ns[held],
         handed=asking.handed,
         first_commit=first_commit,
         first_request=first_commit + len(window.commits),

@@ -22,7 +22,8 @@ from iostrata.stitch.opcodes import AIO_READS, AIO_WRITES
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.pools import Pools
 from iostrata.stitch.reads import OPEN_OF_DEVICE
-from iostrata.stitch.serving import Service
+from iostrata.stitch.requests import Requests
+from iostrata.stitch.serving import Service, loop_work_of
 from iostrata.stitch.taken import handed_at
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window
@@ -52,7 +53,8 @@ class Asking:
 
 def asked_for(window: Window, bios: Bios, owners: Owners, pools: Pools, sleeps: Sleeps) -> Asking:
     held, none = np.flatnonzero(bios.held), np.full(len(bios), -1)
-    held = held[bios.root[held] == held] if len(held) else held
+    # What is below another has that one's.
+    held = held[(bios.root[held] == held) & (bios.above[held] < 0)] if len(held) else held
     if not len(held):
         return Asking(bios.tid, bios.begin_ns, none, none)
     asking = _at_its_place(window, bios, held)
@@ -72,6 +74,26 @@ def asked_for(window: Window, bios: Bios, owners: Owners, pools: Pools, sleeps: 
     return replace(asking, handed=handed)
 
 
+def below_since(window: Window, bios: Bios, requests: Requests, sleeps: Sleeps) -> Ints:
+    """Since when a limit had held back what a stacked device asked of those below it, -1: none did,
+    or that is not told.
+
+    Since it was handed on; of a loop device, since its worker was done with what it had to do, or
+    slept until that is complete.
+    """
+    since = np.where(bios.held_below, bios.handed_ns, -1)
+    direct = np.flatnonzero(bios.held & (bios.above >= 0))
+    if len(direct):
+        work, above = loop_work_of(window), bios.above[direct]
+        runs = AsOf(work.device_key, work.end_ns)
+        run = runs.at_or_after(requests.device_key[above], requests.issue_ns[above])
+        begin_ns, end_ns = at(work.begin_ns, run), at(work.end_ns, run)
+        off_ns = _asleep_since(sleeps, at(work.tid, run), bios.queue_ns[direct])
+        slept = (off_ns >= begin_ns) & (off_ns < end_ns)
+        since[direct] = np.minimum(np.where(slept, off_ns, end_ns), bios.queue_ns[direct])
+    return since
+
+
 def _by_file(
     window: Window, owners: Owners, sleeps: Sleeps, bio_key: Ints, queue_ns: Ints
 ) -> tuple[Ints, Ints]:
@@ -87,10 +109,14 @@ def _by_file(
     call = np.where(named, call, -1)
     tid, enter_ns = at(calls["tid"], call), at(calls["enter_ns"], call)
     piece = np.where(call >= 0, owners.find(tid, queue_ns), -1)
-    slept = AsOf(sleeps.tid, sleeps.off_ns).at_or_before(tid, queue_ns)
-    off_ns = at(sleeps.off_ns, slept)
-    waits = (at(sleeps.wake_ns, slept) >= queue_ns) & (off_ns >= enter_ns)
-    return piece, np.where(waits, off_ns, queue_ns)
+    off_ns = _asleep_since(sleeps, tid, queue_ns)
+    return piece, np.where(off_ns >= enter_ns, off_ns, queue_ns)
+
+
+def _asleep_since(sleeps: Sleeps, tid: Ints, time_ns: Ints) -> Ints:
+    """Since when each thread slept at a time, -1: it did not."""
+    slept = AsOf(sleeps.tid, sleeps.off_ns).at_or_before(tid, time_ns)
+    return np.where(at(sleeps.wake_ns, slept) >= time_ns, at(sleeps.off_ns, slept), -1)
 
 
 def _under_way(keys: Ints, begin_ns: Ints, end_ns: Ints, key: Ints, time_ns: Ints) -> Ints:

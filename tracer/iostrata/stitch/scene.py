@@ -50,7 +50,9 @@ class Scene:
         """How long a limit held back what somebody (``owner``: of each bio) waited for."""
         spans, disks, held = SpanList(), self.disks, self.disks.held
         until, number = disks.bios.queue_ns[held], held + self.numbers.bio
-        spans.add(owner[held], "throttle.io", disks.held_ns, until, number)
+        for below, rank in ((False, "throttle.io"), (True, "lower.throttle.io")):
+            mine = np.where(disks.bios.lowered[held] == below, owner[held], -1)
+            spans.add(mine, rank, disks.held_ns, until, number)
         return spans
 
     def unissued(self, owner: Ints, flushes: Awaited | None = None) -> SpanList:
