@@ -51,14 +51,31 @@ static __always_inline __u64 request_above(struct bio *bio)
 	       bpf_core_type_size(struct request);
 }
 
-/* The asynchronous request that a file's direct I/O is for, if what the bio points to is one's. */
+/* What direct I/O to a disk itself is for, if the bio is part of that: nothing else before a bio leads
+ * to a device's node. */
+static __always_inline struct kiocb *kiocb_around(struct bio *bio)
+{
+	struct blkdev_dio *dio = (void *)bio - bpf_core_field_offset(struct blkdev_dio, bio);
+	struct kiocb *iocb;
+	struct inode *inode;
+
+	if (!bpf_core_type_exists(struct blkdev_dio))
+		return NULL;
+	iocb = PEEK(dio, iocb);
+	inode = iocb ? BPF_CORE_READ(iocb, ki_filp, f_inode) : NULL;
+	return inode && (PEEK(inode, i_mode) & S_IFMT) == S_IFBLK ? iocb : NULL;
+}
+
+/* The asynchronous request that direct I/O is for, if what the bio points to, or is part of, is
+ * one's. */
 static __always_inline __u64 request_for(struct bio *bio)
 {
-	struct kiocb *iocb;
+	struct kiocb *iocb = NULL;
 
-	if (!bpf_core_type_exists(struct iomap_dio))
-		return 0;
-	iocb = PEEK((struct iomap_dio *)bio->bi_private, iocb);
+	if (bpf_core_type_exists(struct iomap_dio))
+		iocb = PEEK((struct iomap_dio *)bio->bi_private, iocb);
+	if (!iocb)
+		iocb = kiocb_around(bio);
 	return iocb ? kiocb_key_of(iocb) : 0;
 }
 

@@ -79,17 +79,35 @@ static __always_inline __u64 medium_of(struct block_device *bdev)
 	return disk ? LOOK(disk, diskseq) : 0;
 }
 
-/* The same of a file that is a device's node. */
-static __always_inline __u64 medium_of_node(struct file *file)
+/* The device that a file is the node of, NULL: the kernel does not say. */
+static __always_inline struct block_device *device_of_node(struct file *file)
 {
 	struct address_space *mapping = LOOK(file, f_mapping);
 	__u64 key = LOOK_KEY(mapping, host);
 
 	if (!bpf_core_type_exists(struct bdev_inode))
-		return 0;
+		return NULL;
 	key -= bpf_core_field_offset(struct bdev_inode, vfs_inode);
 	key += bpf_core_field_offset(struct bdev_inode, bdev);
-	return medium_of(TYPED(block_device, key));
+	return TYPED(block_device, key);
+}
+
+/* The disk is watched before anything is queued there: that may be left to a worker of the kernel's,
+ * which hands on what a limit held back. */
+static __always_inline void watch_node(struct file *file, __u32 dev)
+{
+	struct block_device *bdev;
+	struct gendisk *disk;
+
+	if (likely(watch_of(dev) & WATCH_DISK))
+		return;
+	bdev = device_of_node(file);
+	if (!bdev)
+		return;
+	disk = LOOK(bdev, bd_disk);
+	dev = (__u32)LOOK(disk, major) << 20 | LOOK(disk, first_minor);
+	if (!(watch_of(dev) & WATCH_DISK))
+		watch_add(dev, WATCH_DISK);
 }
 
 static __always_inline void watch_file_system(struct super_block *sb)
@@ -296,7 +314,7 @@ static __always_inline bool makes_durable(__u64 sb_key)
 static __always_inline bool is_allowed(struct file *file, struct inode *inode,
 				       struct super_block *sb, __u32 dev)
 {
-	__u64 medium = sb ? medium_of(LOOK(sb, s_bdev)) : medium_of_node(file);
+	__u64 medium = medium_of(sb ? LOOK(sb, s_bdev) : device_of_node(file));
 	__u32 decision = watch_decision(dev, medium);
 
 	if (decision)
@@ -326,6 +344,8 @@ static __always_inline bool identify(struct file *file, struct file_identity *id
 		return false;
 	if (sb && unlikely(is_met || !(watch_of(identity->dev) & WATCH_FS)))
 		file_system_watch(LOOK_KEY(inode, i_sb));
+	if (!sb)
+		watch_node(file, identity->dev);
 	identity->file_key = (__u64)file;
 	/* Whatever node it was opened by, a device has one inode, of this number (bdev_add). */
 	identity->inode = sb ? LOOK(inode, i_ino) : identity->dev;

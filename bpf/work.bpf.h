@@ -54,6 +54,11 @@ struct worker {
 	char desc[24];
 };
 
+struct blkdev_dio {
+	struct kiocb *iocb;
+	struct bio bio;
+};
+
 struct iomap_dio {
 	struct kiocb *iocb;
 	struct {

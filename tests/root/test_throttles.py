@@ -6,9 +6,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import stat
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,7 @@ from iostrata.analysis.prepared import prepare
 from iostrata.analysis.stopped import Stop, stops_of
 from iostrata.columns import Union, columns_of, distinct, one_of, order_of, pair_key
 from iostrata.recording import open_recording
-from tests.root.conftest import iostrata, remove_group
+from tests.root.conftest import iostrata, loop_device, remove_group
 from tests.root.test_record import good, unseen_ns
 from tests.root.test_uring import requests
 
@@ -57,8 +60,10 @@ def limited_in_reads(disk: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def limited_to(disk: Path, what: str) -> Iterator[Path]:
-    """A group that may write, or read, so often a second that disk, by either version's file."""
-    device = disk.stat().st_dev
+    """A group that may write, or read, so often a second that disk, or the one that a directory is
+    on, by either version's file."""
+    status = disk.stat()
+    device = status.st_rdev if stat.S_ISBLK(status.st_mode) else status.st_dev
     whole = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()
     if (whole / "partition").exists():
         whole = whole.parent
@@ -85,8 +90,8 @@ def limited_to(disk: Path, what: str) -> Iterator[Path]:
     remove_group(group)
 
 
-def recorded(disk: Path, writes: int, group: Path | None = None) -> dict[str, Any]:
-    writer = (sys.executable, "-c", WRITER, str(disk / "file"), str(writes))
+def recorded(file: Path, writes: int, group: Path | None = None) -> dict[str, Any]:
+    writer = (sys.executable, "-c", WRITER, str(file), str(writes))
     join = f'echo $$ > {group}/cgroup.procs; exec "$@"'
     before = ("sh", "-c", join, "sh") if group else ()
     done = iostrata("run", "--json", "-", "--", *before, *writer)
@@ -99,8 +104,8 @@ def test_what_a_limit_of_writes_takes(disk: Path, limited: Path) -> None:
     """A limit lets a request go so long after the one before, whatever that took. It holds back all
     of that time but what the writer and, once it is let go, the disk need: how long the disk takes
     is no matter then, nor is the writer, whose time is little of it."""
-    free = recorded(disk, WRITES)
-    slow = recorded(disk, WRITES, limited)
+    free = recorded(disk / "file", WRITES)
+    slow = recorded(disk / "file", WRITES, limited)
     rows = {row["layer"]: row["mean_ns"] for row in slow["layers"]}
     let_go = sum(ns for row, ns in rows.items() if row.startswith(("block.", "device.")))
     assert rows["throttle.io"] >= 0.9e9 / PER_SECOND, rows
@@ -111,6 +116,21 @@ def test_what_a_limit_of_writes_takes(disk: Path, limited: Path) -> None:
     named = sum(part["mean_ns"] for part in kept if limit.items() <= part.items())
     assert named >= 0.95 * rows["throttle.io"], kept
     assert not [row for row in free["layers"] if row["layer"].startswith("throttle")]
+
+
+def test_what_a_limit_of_a_disk_takes_below_a_loop_device(disk: Path, limited: Path) -> None:
+    with ExitStack() as teardown:
+        loop = loop_device(disk / "image", 1 << 20, teardown)
+        # What it has on the disk already is no more than written.
+        subprocess.run(["dd", "if=/dev/zero", f"of={loop}", "bs=64k", "oflag=direct"],
+                       capture_output=True, check=False)  # fmt: skip
+        slow = recorded(Path(loop), WRITES, limited)
+    rows = {row["layer"]: row["mean_ns"] for row in slow["layers"]}
+    assert rows["throttle.io"] >= 0.9e9 / PER_SECOND, rows
+    let_go = sum(ns for row, ns in rows.items() if row.startswith(("block.", "device.")))
+    let_go += rows.get("wakeup.runqueue", 0) + unseen_ns(slow)
+    assert rows.get("block.stacked", 0) <= 0.05 * slow["total_ns"]["mean"], rows
+    assert rows["throttle.io"] >= 0.95 * (slow["total_ns"]["mean"] - let_go), rows
 
 
 # Parts of blocks that are not in the page cache: each has to be read before it is changed.
@@ -147,6 +167,18 @@ def test_what_a_limit_takes_of_requests_that_nobody_sleeps_for(
     with file.open("wb") as made:
         made.write(bytes(4 * 8192))
         os.fsync(made.fileno())
+    of_requests(file, mode, limited, requests)
+
+
+def test_what_a_limit_takes_of_requests_to_a_disk_itself(disk: Path, requests: Path) -> None:
+    """Nobody but the kernel's worker that hands them on queues anything there."""
+    with ExitStack() as teardown:
+        node = Path(loop_device(disk / "image", 4 * 8192, teardown))
+        limited = teardown.enter_context(limited_to(node, "w"))
+        of_requests(node, "direct", limited, requests)
+
+
+def of_requests(file: Path, mode: str, limited: Path, requests: Path) -> None:
     join = f'echo $$ > {limited}/cgroup.procs; exec "$@" >&2'
     command = ("sh", "-c", join, "sh", str(requests), str(file), mode, "3")
     done = iostrata("run", "--json", "-", "--", *command)

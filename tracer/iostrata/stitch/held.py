@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stage stitch: bios that a control group's limit held back in, who had asked for them out.
 
-Whoever hands such a bio on, a thread of the kernel's, did not ask for it. A file's direct I/O leads
-to the request that it is for. Of what is in the page cache, a call waits that is about that file.
-Of libaio's request to a disk itself (a store's that has the disk for its own), its place on the
-disk tells which that was.
+Whoever hands such a bio on, a thread of the kernel's, did not ask for it. Direct I/O leads to the
+request that it is for. Of what is in the page cache, a call waits that is about that file. Of
+libaio's request to a disk itself (a store's that has the disk for its own) older recorders do not
+tell its key: its place on the disk tells which that was.
 """
 
 from __future__ import annotations
