@@ -108,6 +108,25 @@ def test_a_file_s_direct_write_leads_to_its_request(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_blocks_of_one_call_are_held_back_since_it_returned_at_the_latest(tmp_path: Path) -> None:
+    """Two, submitted from 1000 to 3000: at which of them the call was when is not told."""
+    world = World()
+    world.target(WRITER)
+    for number, queued in enumerate((80_000, 90_000)):
+        block = {"iocb_key": AIO + 8 * number, **FILE}
+        world.emit("aio_submit", 3_000, WRITER, enter_ns=1_000, open_flags=O_DSYNC, opcode=PWRITE,
+                   size_bytes=8192, order=number, **block)  # fmt: skip
+        submit(world, DISK, KWORKER, queued, Request(queue=2_000, scheduler=None, device=5_000),
+               held=True, cgroup=4711, asked_key=AIO + 8 * number)  # fmt: skip
+        world.emit("aio_complete", queued + 7_000, WRITER, enter_ns=4_000, result=8192, **block)
+    world.builder.write(tmp_path / "machine")
+    breakdown = analyse(open_recording(tmp_path / "machine"))
+    rows = [layer.row for layer in breakdown.layers]
+    held = breakdown.time_ns[rows.index("throttle.io")]
+    assert held.tolist() == [77_000, 87_000]
+    assert (breakdown.residual_ns <= 2_000).all()
+
+
 @pytest.mark.parametrize("key", [AIO + 8, 0])
 def test_what_leads_to_no_request_that_is_under_way_is_of_none(key: int, tmp_path: Path) -> None:
     world = asynchronous(PWRITE)

@@ -17,7 +17,7 @@ import numpy as np
 from iostrata.columns import NEVER, AsOf, Ints, at, one_of, pair_key
 from iostrata.stitch.bios import Bios
 from iostrata.stitch.chains import Chains
-from iostrata.stitch.links import submissions_in
+from iostrata.stitch.links import block_of, submissions_in
 from iostrata.stitch.opcodes import AIO_READS, AIO_WRITES
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.pools import Pools
@@ -145,7 +145,7 @@ def _by_request(
     # Whoever submitted it was at it until it went on.
     submitting, runs = owners.submitting, owners.runs
     submitted = AsOf(submitting.piece, submitting.begin_ns).at_or_before(own, queue_ns)
-    since = at(submitting.end_ns, submitted)
+    since = np.where(submitted >= 0, at(submitting.end_ns, submitted), _returned(window, own))
     uring = submissions_in(window, "request_key")
     part = AsOf(uring["request_key"], uring["time_ns"]).at_or_before(key, queue_ns)
     since = np.where(own >= 0, since, at(uring["time_ns"], part))
@@ -162,6 +162,16 @@ def _by_request(
     since[by_worker] = ran
     since = np.where((piece >= 0) & (since >= 0), np.minimum(since, queue_ns), -1)
     return piece, since, Service(piece[of], tid, begin, since[of])
+
+
+def _returned(window: Window, piece: Ints) -> Ints:
+    """When the io_submit of each piece's control block returned, -1: it has none. Of several, which
+    the call was at when is not told."""
+    blocks, pieces = window.columns("aio_submit", "enter_ns"), window.pieces
+    begin_ns = at(pieces.begin_ns, piece)
+    block = block_of(window, at(pieces.request_key, piece), begin_ns)
+    mine = (piece >= 0) & (at(blocks["enter_ns"], block) == begin_ns)
+    return np.where(mine, at(blocks["time_ns"], block), -1)
 
 
 def _at_its_place(window: Window, bios: Bios, held: Ints) -> Asking:
