@@ -7,7 +7,7 @@ import pytest
 
 from iostrata.trace.layout import WAKE_INTERRUPT
 from tests.stitch.test_below import CRYPT, KWORKER, LOOP, SDA, Block, one_write, told
-from tests.stitch.test_serving import REST, on_loop, work
+from tests.stitch.test_serving import REST, on_loop, preempted, work
 from tests.stitch.test_truth import accounts
 from tests.stitch.test_wakers import UNINTERRUPTIBLE, resume
 from tests.synthetic import World
@@ -61,6 +61,10 @@ def test_a_loop_device_s_from_when_its_worker_had_done_its_part(sleeps: bool, in
     if sleeps:
         resume(world, KWORKER, 4_000, 52_500, 52_500, 0, context=WAKE_INTERRUPT,
                state=UNINTERRUPTIBLE)  # fmt: skip
+    else:
+        # That is for others.
+        preempted(world, KWORKER, 25_000, 30_000)
+        work(world, KWORKER, 20_000, 35_000)
     hold_back(world, 42_000, 0xC0, above=0xA0, inode=inode)
     one_write(world, LOOP, 53_000)
     assert accounts(told(world)) == {

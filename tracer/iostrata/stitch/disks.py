@@ -58,6 +58,13 @@ class Disks:
     def bios(self) -> Bios:
         return self.stack.bios
 
+    @property
+    def handed_ns(self) -> Ints:
+        """Of each bio: what a limit held back was handed on before."""
+        handed_ns = self.bios.begin_ns.copy()
+        handed_ns[self.held] = self.held_ns
+        return handed_ns
+
     @cached_property
     def journal(self) -> NDArray[np.bool_]:
         """Whether a bio is of a commit."""

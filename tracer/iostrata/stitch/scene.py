@@ -106,7 +106,8 @@ def asleep_of(scene: Scene, piece: Ints) -> Asleep:
     """``piece``: of each sleep, whose it is."""
     window, disks, sleeps = scene.window, scene.disks, scene.sleeps
     waiting = Waiting(window, scene.owners, disks.workers, disks.requests, sleeps, piece)
-    work, needed = loop_work_of(window), needed_until(disks.bios, disks.requests, sleeps)
+    work = loop_work_of(window)
+    needed = needed_until(disks.bios, disks.handed_ns, disks.requests, sleeps)
     served = numbered(request_served(work, disks.requests, needed, sleeps), disks.first_request)
     commit = commit_at(window.commits, sleeps.tid, sleeps.on_ns)
     # Asleep with nothing to do, it was not at it yet.

@@ -163,8 +163,10 @@ def of_loops(work: LoopWork, workers: Workers, requests: Requests, needed_ns: In
     return Service(**joined([told, synced]))
 
 
-def needed_until(bios: Bios, requests: Requests, sleeps: Sleeps) -> Ints:
+def needed_until(bios: Bios, handed_ns: Ints, requests: Requests, sleeps: Sleeps) -> Ints:
     """Until when each request may need the worker of its loop device.
+
+    ``handed_ns``: when each bio was handed on, if a limit then held it back before it was queued.
 
     What direct I/O is on its way below needs it no more, unless the worker then sleeps until that
     is complete: so a file system has it do where the place is not aligned to its blocks.
@@ -176,7 +178,7 @@ def needed_until(bios: Bios, requests: Requests, sleeps: Sleeps) -> Ints:
     direct = direct[order_of(bios.begin_ns[direct])]
     last[bios.above[direct]] = direct
     np.maximum.at(ended, bios.above[direct], bios.life_end_ns[direct])
-    handed, tid = at(bios.begin_ns, last), at(bios.tid, last)
+    handed, tid = at(handed_ns, last), at(bios.tid, last)
     woken = np.flatnonzero(sleeps.asleep)
     slept = AsOf(sleeps.tid[woken], sleeps.off_ns[woken]).at_or_after(tid, handed)
     sleep = at(woken, slept)
