@@ -86,8 +86,10 @@ def limited_to(disk: Path, what: str) -> Iterator[Path]:
         if group.is_dir():
             group.rmdir()
         pytest.skip(f"no limit can be set on {number}: {error}")
-    yield group
-    remove_group(group)
+    try:
+        yield group
+    finally:
+        remove_group(group)
 
 
 def recorded(file: Path, writes: int, group: Path | None = None) -> dict[str, Any]:
