@@ -45,9 +45,8 @@ class Chains:
         piece = np.where(same, at(own, following), -1)
         blocks = window.columns("aio_submit", "iocb_key", "enter_ns")
         block = block_of(window, own_key, begin)
-        alone = np.flatnonzero(at(blocks["enter_ns"], block) == begin)
         of = np.full(len(blocks["enter_ns"]), -1)
-        of[block[alone]] = requests[alone]
+        of[block[block >= 0]] = requests[block >= 0]
         self._submitted = AsOf(
             np.append(key, blocks["iocb_key"]), np.append(time, blocks["enter_ns"])
         )

@@ -61,6 +61,8 @@ class Disks:
     @property
     def handed_ns(self) -> Ints:
         """Of each bio: what a limit held back was handed on before."""
+        if not len(self.held):
+            return self.bios.begin_ns
         handed_ns = self.bios.begin_ns.copy()
         handed_ns[self.held] = self.held_ns
         return handed_ns

@@ -164,7 +164,7 @@ def _asked(window: Window, owners: Owners, piece: Ints, tid: Ints, begin_ns: Int
     at_once |= handed_over(window, piece, tid, begin_ns) >= 0
     came = np.full(len(window.pieces), -1)
     came[owners.submitting.piece] = owners.submitting.begin_ns
-    of_block = (block >= 0) & (at(blocks["enter_ns"], block) == since)
+    of_block = block >= 0
     at_once &= ~of_block | (came[piece] >= 0)
     return np.where(at_once, np.where(of_block, np.maximum(came[piece], since), since), begin_ns)
 

@@ -167,11 +167,9 @@ def _by_request(
 def _returned(window: Window, piece: Ints) -> Ints:
     """When the io_submit of each piece's control block returned, -1: it has none. Of several, which
     the call was at when is not told."""
-    blocks, pieces = window.columns("aio_submit", "enter_ns"), window.pieces
-    begin_ns = at(pieces.begin_ns, piece)
-    block = block_of(window, at(pieces.request_key, piece), begin_ns)
-    mine = (piece >= 0) & (at(blocks["enter_ns"], block) == begin_ns)
-    return np.where(mine, at(blocks["time_ns"], block), -1)
+    pieces, returned = window.pieces, window.columns("aio_submit")["time_ns"]
+    block = block_of(window, at(pieces.request_key, piece), at(pieces.begin_ns, piece))
+    return at(returned, block)
 
 
 def _at_its_place(window: Window, bios: Bios, held: Ints) -> Asking:

@@ -68,7 +68,8 @@ def block_of(window: Window, key: Ints, begin_ns: Ints) -> Ints:
     """By which control block of libaio (row of ``aio_submit``) requests were submitted that began
     at a time, as their call did; -1: not seen."""
     blocks = window.columns("aio_submit", "iocb_key", "enter_ns")
-    return AsOf(blocks["iocb_key"], blocks["enter_ns"]).at_or_after(key, begin_ns)
+    found = AsOf(blocks["iocb_key"], blocks["enter_ns"]).at_or_after(key, begin_ns)
+    return np.where(at(blocks["enter_ns"], found) == begin_ns, found, -1)
 
 
 def submission_of(window: Window, key: Ints, begin_ns: Ints) -> Ints:

@@ -92,9 +92,8 @@ def _places_of(window: Window, requests: Ints) -> _Places:
     early = len(submissions_in(window)["time_ns"]) - len(submitted["time_ns"])
     row = np.maximum(submission_of(window, key, begin) - early, -1)
     row = np.where(at(submitted["time_ns"], row) <= pieces.end_ns[requests], row, -1)
-    blocks = window.columns("aio_submit", "enter_ns", *TOLD)
+    blocks = window.columns("aio_submit", *TOLD)
     block = block_of(window, key, begin)
-    block = np.where(at(blocks["enter_ns"], block) == begin, block, -1)
     told = {
         name: np.where(row >= 0, at(submitted[name], row), at(blocks[name], block)) for name in TOLD
     }

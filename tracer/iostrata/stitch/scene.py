@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import Ints, at
+from iostrata.layers import RANK
 from iostrata.stitch.awaited import Waiting, numbered
 from iostrata.stitch.blockio import Awaited
 from iostrata.stitch.disks import Disks, disks_of
@@ -33,6 +35,9 @@ from iostrata.stitch.turns import Numbers
 from iostrata.stitch.wakeup import Sleeps, sleeps_of
 from iostrata.stitch.window import Columns, Window
 
+LIMITED: Final = RANK["lower.throttle.io"], RANK["throttle.io"]
+"""Of what is below a stacked device, and else."""
+
 
 @dataclass(frozen=True, eq=False)
 class Scene:
@@ -50,9 +55,8 @@ class Scene:
         """How long a limit held back what somebody (``owner``: of each bio) waited for."""
         spans, disks, held = SpanList(), self.disks, self.disks.held
         until, number = disks.bios.queue_ns[held], held + self.numbers.bio
-        for below, rank in ((False, "throttle.io"), (True, "lower.throttle.io")):
-            mine = np.where(disks.bios.lowered[held] == below, owner[held], -1)
-            spans.add(mine, rank, disks.held_ns, until, number)
+        rank = np.where(disks.bios.lowered[held], *LIMITED).astype(np.int16)
+        spans.add(owner[held], rank, disks.held_ns, until, number)
         return spans
 
     def unissued(self, owner: Ints, flushes: Awaited | None = None) -> SpanList:

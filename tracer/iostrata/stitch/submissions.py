@@ -309,11 +309,7 @@ def _of_uring(trace: Trace) -> Submissions:
         method[cuts] = method_of_cut(trace, known, rwf)[cuts]
     if allocates.any():
         method[allocates & ~allocated(trace, known, rwf & ~(RWF_OF_LINKED | RWF_OF_SILENT))] = PLAIN
-    fsync = np.where((rwf & URING_FSYNC_DATASYNC) != 0, METHOD["fdatasync"], METHOD["fsync"])
-    method = np.where(opcode == URING_FSYNC, fsync, method)
-    method = np.where(opcode == URING_SYNC_FILE_RANGE, METHOD["sync_file_range"], method)
-    waits = (opcode == URING_SYNC_FILE_RANGE) & ((rwf & SYNC_FILE_RANGE_WAITS) != 0)
-    flush = (opcode == URING_FSYNC) | waits
+    method, flush = _syncs_of_uring(opcode, rwf, method)
     complete = at(completed["time_ns"], done)
     begin, end = _around(trace, submitted, complete)
     taken = taken_up(whole(trace), submitted["request_key"], submitted["time_ns"])
@@ -448,9 +444,7 @@ def _of_aio(trace: Trace) -> Submissions:
     opcode = submitted["opcode"]
     method = method_of_write(submitted["open_flags"], submitted["rwf"])
     appended = one_of(opcode, AIO_WRITES) & appends(submitted["open_flags"], submitted["rwf"])
-    method = np.where(opcode == AIO_FSYNC, METHOD["fsync"], method)
-    method = np.where(opcode == AIO_FDSYNC, METHOD["fdatasync"], method)
-    flush = one_of(opcode, (AIO_FSYNC, AIO_FDSYNC))
+    method, flush = _syncs_of_aio(opcode, method)
     end = at(completed["time_ns"], done)
     found = Submissions(
         engine=np.full(len(opcode), LIBAIO),
@@ -501,20 +495,29 @@ def requested_durably(point: str, events: NDArray[Any]) -> tuple[Ints, Ints]:
     writes = one_of(opcode, engine.writes)
     method = np.where(writes, method_of_write(flags, rwf), PLAIN)
     if engine.key == "iocb_key":
-        method[opcode == AIO_FSYNC] = METHOD["fsync"]
-        method[opcode == AIO_FDSYNC] = METHOD["fdatasync"]
-        return _some(method, method != PLAIN)
-    whole, waits = (rwf & URING_FSYNC_DATASYNC) == 0, (rwf & SYNC_FILE_RANGE_WAITS) != 0
-    method[opcode == URING_FSYNC] = METHOD["fdatasync"]
-    method[(opcode == URING_FSYNC) & whole] = METHOD["fsync"]
-    method[(opcode == URING_SYNC_FILE_RANGE) & waits] = METHOD["sync_file_range"]
-    may_be = writes & (events["inode"] == 0) & (point == engine.submit)
-    return _some(method, (method != PLAIN) | may_be)
-
-
-def _some(method: Ints, wanted: NDArray[np.bool_]) -> tuple[Ints, Ints]:
-    rows = np.flatnonzero(wanted)
+        method, flush = _syncs_of_aio(opcode, method)
+        may_be = np.zeros(len(method), np.bool_)
+    else:
+        method, flush = _syncs_of_uring(opcode, rwf, method)
+        may_be = writes & (events["inode"] == 0) & (point == engine.submit)
+    rows = np.flatnonzero((writes & (method != PLAIN)) | flush | may_be)
     return rows, method[rows]
+
+
+def _syncs_of_uring(opcode: Ints, rwf: Ints, method: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+    """The methods, with those of requests that synchronise; which only make durable."""
+    fsync = np.where((rwf & URING_FSYNC_DATASYNC) != 0, METHOD["fdatasync"], METHOD["fsync"])
+    method = np.where(opcode == URING_FSYNC, fsync, method)
+    method = np.where(opcode == URING_SYNC_FILE_RANGE, METHOD["sync_file_range"], method)
+    waits = (opcode == URING_SYNC_FILE_RANGE) & ((rwf & SYNC_FILE_RANGE_WAITS) != 0)
+    return method, (opcode == URING_FSYNC) | waits
+
+
+def _syncs_of_aio(opcode: Ints, method: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+    """As ``_syncs_of_uring``."""
+    method = np.where(opcode == AIO_FSYNC, METHOD["fsync"], method)
+    method = np.where(opcode == AIO_FDSYNC, METHOD["fdatasync"], method)
+    return method, one_of(opcode, (AIO_FSYNC, AIO_FDSYNC))
 
 
 def exchanged_of(trace: Trace) -> int:

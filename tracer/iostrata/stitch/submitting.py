@@ -62,7 +62,7 @@ def submitting_of(window: Window, requests: Ints) -> Submitting:
     batches = _of_batches(window)
     blocks, start = batches.blocks, batches.start_ns
     found = block_of(window, key, begin)
-    aio = at(start, np.where(at(blocks["enter_ns"], found) == begin, found, -1))
+    aio = at(start, found)
     after = at(uring["time_ns"], submission_of(window, key, begin))
     linked = np.flatnonzero((after >= 0) & (after < begin))
     if len(linked):
