@@ -79,6 +79,14 @@ static __always_inline __u64 medium_of(struct block_device *bdev)
 	return disk ? LOOK(disk, diskseq) : 0;
 }
 
+/* The whole disk that a device is or is on. */
+static __always_inline __u32 disk_dev_at(struct block_device *bdev)
+{
+	struct gendisk *disk = LOOK(bdev, bd_disk);
+
+	return (__u32)LOOK(disk, major) << 20 | LOOK(disk, first_minor);
+}
+
 /* The device that a file is the node of, NULL: the kernel does not say. */
 static __always_inline struct block_device *device_of_node(struct file *file)
 {
@@ -97,15 +105,13 @@ static __always_inline struct block_device *device_of_node(struct file *file)
 static __always_inline void watch_node(struct file *file, __u32 dev)
 {
 	struct block_device *bdev;
-	struct gendisk *disk;
 
 	if (likely(watch_of(dev) & WATCH_DISK))
 		return;
 	bdev = device_of_node(file);
 	if (!bdev)
 		return;
-	disk = LOOK(bdev, bd_disk);
-	dev = (__u32)LOOK(disk, major) << 20 | LOOK(disk, first_minor);
+	dev = disk_dev_at(bdev);
 	if (!(watch_of(dev) & WATCH_DISK))
 		watch_add(dev, WATCH_DISK);
 }
@@ -113,13 +119,10 @@ static __always_inline void watch_node(struct file *file, __u32 dev)
 static __always_inline void watch_file_system(struct super_block *sb)
 {
 	struct block_device *bdev = LOOK(sb, s_bdev);
-	struct gendisk *disk;
 
 	watch_add(LOOK(sb, s_dev), WATCH_FS);
-	if (!bdev)
-		return;
-	disk = LOOK(bdev, bd_disk);
-	watch_add((__u32)LOOK(disk, major) << 20 | LOOK(disk, first_minor), WATCH_DISK);
+	if (bdev)
+		watch_add(disk_dev_at(bdev), WATCH_DISK);
 }
 
 int file_system_watch(__u64 sb_key)

@@ -115,58 +115,61 @@ static __always_inline __u64 request_asking(struct nfs_direct_req *direct)
 	return iocb ? kiocb_key_of(iocb) : (__u64)direct + 1;
 }
 
-/* A call on the file, with its own fields still to be filled; NULL: not recorded. */
-static __always_inline union event *call_reserve(struct inode *inode, struct nfs_direct_req *direct,
-						 __u64 task)
+/* A call, with its own fields still to be filled; NULL: there was no room. */
+static __always_inline union event *call_reserve(__u64 task_key, __u64 inode, __u32 dev,
+						 __u64 request_key)
 {
-	__u64 request_key;
-	union event *e;
+	union event *e = emit_reserve(POINT_nfs_call);
 
-	if (!becomes_watched(inode))
-		return NULL;
-	request_key = request_asking(direct);
-	e = emit_reserve(POINT_nfs_call);
 	if (!e)
 		return NULL;
-	e->nfs_call.call_key = task;
-	e->nfs_call.inode = inode->i_ino;
+	e->nfs_call.call_key = task_key;
+	e->nfs_call.inode = inode;
 	e->nfs_call.request_key = request_key;
-	e->nfs_call.dev = inode->i_sb->s_dev;
+	e->nfs_call.dev = dev;
 	return e;
+}
+
+/* The same of a file's; NULL also: it is not recorded. */
+static __always_inline union event *call_on(struct inode *inode, struct nfs_direct_req *direct,
+					    __u64 task_key)
+{
+	if (!becomes_watched(inode))
+		return NULL;
+	return call_reserve(task_key, inode->i_ino, inode->i_sb->s_dev, request_asking(direct));
+}
+
+static __always_inline int call_submit(union event *e, __u64 offset_bytes, __u32 size_bytes,
+				       __u32 stable, __u32 operation)
+{
+	e->nfs_call.offset_bytes = offset_bytes;
+	e->nfs_call.size_bytes = size_bytes;
+	e->nfs_call.stable = stable;
+	e->nfs_call.operation = operation;
+	emit_submit(e, POINT_nfs_call);
+	return 0;
 }
 
 SEC("tp_btf/nfs_initiate_write")
 int nfs_write_begin(__u64 *ctx)
 {
 	struct nfs_pgio_header *write = ARGUMENT(struct nfs_pgio_header *, 0);
-	union event *e =
-		write ? call_reserve(write->inode, write->dreq, (__u64)&write->task) : NULL;
+	union event *e = write ? call_on(write->inode, write->dreq, (__u64)&write->task) : NULL;
 
 	if (!e)
 		return 0;
-	e->nfs_call.offset_bytes = write->args.offset;
-	e->nfs_call.size_bytes = write->args.count;
-	e->nfs_call.stable = write->args.stable;
-	e->nfs_call.operation = NFS_WRITE;
-	emit_submit(e, POINT_nfs_call);
-	return 0;
+	return call_submit(e, write->args.offset, write->args.count, write->args.stable, NFS_WRITE);
 }
 
 SEC("tp_btf/nfs_initiate_commit")
 int nfs_commit_begin(__u64 *ctx)
 {
 	struct nfs_commit_data *commit = ARGUMENT(struct nfs_commit_data *, 0);
-	union event *e =
-		commit ? call_reserve(commit->inode, commit->dreq, (__u64)&commit->task) : NULL;
+	union event *e = commit ? call_on(commit->inode, commit->dreq, (__u64)&commit->task) : NULL;
 
 	if (!e)
 		return 0;
-	e->nfs_call.offset_bytes = commit->args.offset;
-	e->nfs_call.size_bytes = commit->args.count;
-	e->nfs_call.stable = 0;
-	e->nfs_call.operation = NFS_COMMIT;
-	emit_submit(e, POINT_nfs_call);
-	return 0;
+	return call_submit(e, commit->args.offset, commit->args.count, 0, NFS_COMMIT);
 }
 
 /* Reached when the call has ended for good, not when it is to be made once more. */
@@ -192,16 +195,11 @@ SEC("tp_btf/nfs_initiate_read")
 int nfs_read_begin(__u64 *ctx)
 {
 	struct nfs_pgio_header *read = ARGUMENT(struct nfs_pgio_header *, 0);
-	union event *e = read ? call_reserve(read->inode, read->dreq, (__u64)&read->task) : NULL;
+	union event *e = read ? call_on(read->inode, read->dreq, (__u64)&read->task) : NULL;
 
 	if (!e)
 		return 0;
-	e->nfs_call.offset_bytes = read->args.offset;
-	e->nfs_call.size_bytes = read->args.count;
-	e->nfs_call.stable = 0;
-	e->nfs_call.operation = NFS_READ;
-	emit_submit(e, POINT_nfs_call);
-	return 0;
+	return call_submit(e, read->args.offset, read->args.count, 0, NFS_READ);
 }
 
 SEC("tp_btf/nfs_readpage_done")
@@ -250,20 +248,11 @@ int nfs_other_begin(__u64 *ctx)
 		*place = 0;
 	if (!thread || !thread->enter_ns || is_told((struct rpc_task *)task_key))
 		return 0;
-	e = emit_reserve(POINT_nfs_call);
+	e = call_reserve(task_key, thread->inode, thread->dev, 0);
 	if (!e)
 		return 0;
 	*place = task_key;
-	e->nfs_call.call_key = task_key;
-	e->nfs_call.inode = thread->inode;
-	e->nfs_call.dev = thread->dev;
-	e->nfs_call.offset_bytes = 0;
-	e->nfs_call.request_key = 0;
-	e->nfs_call.size_bytes = 0;
-	e->nfs_call.stable = 0;
-	e->nfs_call.operation = NFS_OTHER;
-	emit_submit(e, POINT_nfs_call);
-	return 0;
+	return call_submit(e, 0, 0, 0, NFS_OTHER);
 }
 
 /* Reached again where it is to be made once more. */
