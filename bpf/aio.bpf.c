@@ -176,6 +176,7 @@ int aio_block(__u64 context, __u32 order, __u32 point)
 		return 0;
 	if (point == POINT_aio_submit)
 		file_tell(&file, 0);
+	thread->collects = 1;
 	key = aio_key(context, done.address);
 	if (point == POINT_aio_submit)
 		submit_emit(thread, key, order, &block, &file);

@@ -117,7 +117,9 @@ struct thread {
 	unsigned int sync_datasync;
 
 	/* its io_uring_enter concerned a recorded request; another thread may say so at any time */
-	unsigned int uring_concerned;
+	unsigned short uring_concerned;
+	/* what it asks for goes on behind its calls, and it, or who else collects that, is waited for */
+	unsigned short collects;
 	union {
 		unsigned int generation; /* of its call's file */
 		int ring;                /* the descriptor that it waits at; -1: it waits at none */

@@ -250,6 +250,7 @@ static __always_inline int submitted(struct io_kiocb *req)
 	if (!thread)
 		return 0;
 	tag = completion_tag(PEEK(req, ctx), req->cqe.user_data);
+	thread->collects = 1;
 	if (request_emit(req, opcode, tag, POINT_io_uring_submit_req))
 		thread->uring_concerned = 1;
 	return 0;
@@ -427,6 +428,7 @@ int uring_exit(struct uring_exit_context *ctx)
 	if (thread->uring_concerned || polls) {
 		caller_announce(thread);
 		switches_end(thread);
+		thread->collects = 1;
 		e = emit_reserve(POINT_syscall);
 		if (e) {
 			e->syscall.enter_ns = thread->enter_ns;

@@ -266,6 +266,9 @@ int wakeup_switch(__u64 *ctx)
 		leaves(ctx, thread, prev, now_ns);
 	} else if (thread && unlikely(by = stop_of(ctx, prev))) {
 		stop_begin(thread, prev, by, now_ns ? now_ns : bpf_ktime_get_ns());
+	} else if (thread && thread->collects) {
+		/* It may be what its requests wait for, in a call that is not looked at, or in none. */
+		leaves(ctx, thread, prev, now_ns ? now_ns : bpf_ktime_get_ns());
 	}
 	thread = thread_of(next->pid);
 	if (thread && thread->off_ns)

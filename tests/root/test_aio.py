@@ -17,6 +17,7 @@ from tests.root.conftest import IOSTRATA
 PROGRAMS = Path(__file__).parent / "programs"
 ROUNDS = 10
 SIZES = {1 << 20: 50, 4096: 100}
+COLLECTED = 50
 
 
 def compiled(name: str, directory: Path) -> Path:
@@ -53,6 +54,25 @@ def test_a_control_block_that_is_used_again_while_its_request_is_under_way(
     sizes, counts = np.unique(found.writes.size_bytes, return_counts=True)
     assert dict(zip(sizes.tolist(), counts.tolist(), strict=True)) == SIZES
     assert int(found.writes.latency_ns.sum()) == pytest.approx(int(told), rel=0.05)
+
+
+def test_who_has_no_cpu_to_collect_what_is_complete(tmp_path: Path, disk: Path) -> None:
+    """Let go of a poll, which is no call that is looked at, it waits for who has its CPU."""
+    # What makes room in a file is complete as io_submit returns.
+    (disk / "aio").write_bytes(bytes(COLLECTED * 8192))
+    subprocess.run(["sync", disk / "aio"], check=True)
+    command = [str(compiled("collected", tmp_path)), str(disk / "aio"), str(COLLECTED)]
+    output = str(disk / "recording")
+    record = [*IOSTRATA, "record", "--quiet", "-o", output, "--", *command]
+    waited_ns = int(subprocess.run(record, check=True, capture_output=True, text=True).stdout)
+    found = analyse(open_recording(Path(output)))
+    assert len(found.writes) == COLLECTED
+    rows = {layer.row: int(ns.sum()) for layer, ns in zip(found.layers, found.time_ns, strict=True)}
+    # It had the CPU seldom, which the busy one has at a better priority.
+    assert waited_ns > 0.5 * found.writes.latency_ns.sum()
+    # Whoever serves it has no CPU at times, either.
+    assert rows["wakeup.runqueue"] >= 0.95 * waited_ns, rows
+    assert rows["wakeup.reap"] < 0.1 * waited_ns, rows
 
 
 @pytest.mark.parametrize(("blocks", "lost"), [(256, 0), (260, 4)])

@@ -34,8 +34,8 @@ WAKEUP: Final = Declaration(
             "OS",
             "complete until the caller collected it (io_uring, libaio)",
             ("io_uring_complete", "io_uring_cqe_overflow", "aio_complete", "syscall"),
-            "the program does not collect what is complete: it is busy, or waits for several at "
-            "once.",
+            "the program does not collect what is complete: it is busy, sleeps for something else, "
+            "or waits for several at once.",
             "#8bc34a",
             "wake",
         ),
