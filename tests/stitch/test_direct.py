@@ -21,7 +21,7 @@ from tests.synthetic import O_DSYNC, READ, Request, World, Writer, device, submi
 
 DISK, LOOP = device(8, 0), device(7, 0)
 PAGE = 4096
-PREAD, PWRITE, FDSYNC = 0, 1, 3
+PREAD, PWRITE, FDSYNC, PREADV = 0, 1, 3, 7
 DIRECT_ONLY = 1
 
 
@@ -82,10 +82,11 @@ def test_a_batch_of_both_kinds() -> None:
     }
 
 
+@pytest.mark.parametrize("vector", [False, True])
 @pytest.mark.parametrize("short", [False, True])
-def test_blocks_that_have_several_bios_each(*, short: bool) -> None:
-    """Of a batch, by how much each asks for: if its bios are for as much, not less (the file's end,
-    or what is not told) of whichever."""
+def test_blocks_that_have_several_bios_each(*, short: bool, vector: bool) -> None:
+    """Of a batch, by how much each asks for, or of a vector takes: if its bios are for as much, not
+    less (the file's end, or what is not told) of whichever."""
     world = reading_world()
     world.target(100)
     sizes = {0x10: 24_576, 0x20: 8_192, 0x30: 16_384}
@@ -96,8 +97,9 @@ def test_blocks_that_have_several_bios_each(*, short: bool) -> None:
                           sector=8_000 + 64 * number)  # fmt: skip
         submit(world, DISK, 100, time, request)
     for order, (key, size) in enumerate(sizes.items()):
+        how = {"size_bytes": 0, "opcode": PREADV} if vector else {"size_bytes": size}
         world.emit("aio_submit", 9_000, 100, enter_ns=1_000, iocb_key=key, inode=12, dev=DISK,
-                   open_flags=O_DIRECT, size_bytes=size, opcode=PREAD, order=order)  # fmt: skip
+                   open_flags=O_DIRECT, order=order, **how)  # fmt: skip
     collected(world, 60_000, sizes)
     found = analysed(world, Op.DIRECT)
     held = [account.get("device.read", 0) for account in accounts(found)[100]]
@@ -108,6 +110,58 @@ def test_blocks_that_have_several_bios_each(*, short: bool) -> None:
         assert held == [22_000, 30_000, 31_000]
         assert [account["block.Q2D"] for account in accounts(found)[100]] == [200, 200, 200]
         assert not found.residual_ns.any()
+
+
+def test_as_many_bios_as_blocks_need_not_be_one_each() -> None:
+    """A hole has none: both are the other one's, whichever that is."""
+    world = reading_world()
+    world.target(100)
+    for number in range(2):
+        request = Request(queue=200, scheduler=None, device=20_000, read=True, size=4_096,
+                          sector=8_000 + 64 * number)  # fmt: skip
+        submit(world, DISK, 100, 2_000 + 1_000 * number, request)
+    for order, key in enumerate((0x10, 0x20)):
+        world.emit("aio_submit", 9_000, 100, enter_ns=1_000, iocb_key=key, inode=12, dev=DISK,
+                   open_flags=O_DIRECT, size_bytes=8_192, opcode=PREAD, order=order)  # fmt: skip
+    collected(world, 60_000, {0x10: 8_192, 0x20: 8_192})
+    found = analysed(world, Op.DIRECT)
+    assert [account.get("device.read", 0) for account in accounts(found)[100]] == [0, 0]
+    assert (found.residual_ns > 0).all()
+
+
+@pytest.mark.parametrize("places", [(0,), (1,), (2,), (1, 2), (0, 1, 2)])
+def test_a_sync_among_transfers_has_no_bio_there(places: tuple[int, ...]) -> None:
+    """The kernel's pool carries it out: what the others need is none of its, though there may be as
+    many bios as blocks."""
+    world = World()
+    world.target(100)
+    transfers = [(0x10, (2_000, 3_000)), (0x20, (4_000,))]
+    number, order, queue = 0, 0, list(transfers)
+    every: dict[int, int] = {}
+    while queue or order in places:
+        key, opcode, size = 0x100 + 16 * order, FDSYNC, 0
+        if order not in places:
+            key, queued = queue.pop(0)
+            opcode, size = PWRITE, 8_192 * len(queued)
+            for time in queued:
+                request = Request(queue=200, scheduler=None, device=20_000 + 10_000 * number,
+                                  sector=8_000 + 64 * number)  # fmt: skip
+                submit(world, DISK, 100, time, request)
+                number += 1
+        world.emit("aio_submit", 9_000, 100, enter_ns=1_000, iocb_key=key, inode=12, dev=DISK,
+                   open_flags=O_DIRECT | O_DSYNC, size_bytes=size, opcode=opcode,
+                   order=order)  # fmt: skip
+        every[key], order = size, order + 1
+    collected(world, 60_000, every)
+    found = of_writes(world)
+    held = [account.get("device.data", 0) for account in accounts(found)[100]]
+    # Of the two of the first, one is issued at 2200, and the other one is complete at 33200.
+    expected = [31_000, 40_000]
+    for place in places:
+        expected.insert(place, 0)
+    assert held == expected
+    for account, of in zip(accounts(found)[100], expected, strict=True):
+        assert of or set(account) == {"syscall", "residual"}
 
 
 def test_blocks_that_are_not_recorded_keep_their_place() -> None:

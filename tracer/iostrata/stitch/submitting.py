@@ -18,7 +18,6 @@ from iostrata.columns import (
     changes,
     one_of,
     order_of,
-    ranges,
 )
 from iostrata.stitch.calls import PLAIN, are_direct, method_of_write
 from iostrata.stitch.completions import completions
@@ -158,8 +157,10 @@ class _Batches:
 def _of_batches(window: Window) -> _Batches:
     """A call that submits one block is that block's from its entry on. In a batch only order ties
     them to what the call did. If it synced as often as there are blocks that it had to sync, it
-    came to what is behind one as that was synced; or else to the n-th where the n-th bio begins, if
-    there are as many of these, or where the first of it is, if they are for as much in all.
+    came to what is behind one as that was synced; or else to the n-th that transfers data where the
+    n-th bio begins, if there are as many of these, each of which is for all that came of it, or
+    where the first of it is, if they are for as much in all. What transfers none it had queued
+    before it came to what is behind.
     """
     blocks = window.columns("aio_submit", "tid", "enter_ns", "iocb_key", "order", "opcode",
                             "open_flags", "rwf", "size_bytes")  # fmt: skip
@@ -171,9 +172,10 @@ def _of_batches(window: Window) -> _Batches:
     tid, enter = tid[new], enter[new]
     count = np.bincount(batch, minlength=len(tid))
     in_turn = order_of(batch, blocks["order"])
+    transfers = one_of(blocks["opcode"], (*AIO_WRITES, *AIO_READS))
     # Its place among those that are recorded: a call may have others.
     place_of = np.empty(len(batch), np.int64)
-    place_of[in_turn] = ranges(count)
+    place_of[in_turn] = _before(transfers[in_turn], batch[in_turn])
     # Of what reads there are blocks where its bios count, too.
     reads = bool(window.trace.env.get("reads"))
     until = np.zeros(len(tid), np.int64)
@@ -186,30 +188,43 @@ def _of_batches(window: Window) -> _Batches:
     data = data[order_of(call[data])]
     carried = np.bincount(call[data], minlength=len(tid))
     first = np.cumsum(carried) - carried
-    place = np.minimum(first[batch] + place_of, max(len(data) - 1, 0))
-    start = at(bios["time_ns"], at(data, place))
     direct = are_direct(window.trace, blocks["open_flags"])
     # What goes through the page cache has bios of its log's as well, or none.
     cached = np.bincount(batch, one_of(blocks["opcode"], AIO_WRITES) & ~direct) > 0
-    start = np.where((carried == count)[batch], start, -1)
-    if (carried > count).any():
-        size, carries = blocks["size_bytes"][in_turn], bios["size_bytes"][data]
-        row = np.empty(len(batch), np.int64)
-        row[in_turn] = _begun_with(size, batch[in_turn], carries, call[data], len(tid))
-        start = np.where(row >= 0, at(bios["time_ns"], at(data, row)), start)
-    start = np.where(cached[batch], -1, start)
-    alone, passed = count[batch] == 1, np.zeros(len(batch), np.bool_)
-    inline = one_of(blocks["opcode"], (*AIO_WRITES, *AIO_READS)) & ~direct
+    result, told = _results(window, blocks)
+    carries, place = bios["size_bytes"][data], first[batch] + place_of
+    asked = np.bincount(batch, transfers, len(tid)).astype(np.int64)
+    one_each = carried == asked
+    # A hole has none, and another may have two.
+    enough = at(carries, np.minimum(place, len(data) - 1)) >= result
+    np.logical_and.at(one_each, batch, enough | ~transfers)
+    row = np.where(one_each[batch], place, -1)
+    if (carried > asked).any():
+        size = np.where(transfers, blocks["size_bytes"], 0)
+        # How much a vector is for, what came of it tells.
+        size = np.where(transfers & (size == 0), np.maximum(result, 0), size)[in_turn]
+        begun = np.empty(len(batch), np.int64)
+        begun[in_turn] = _begun_with(
+            size, transfers[in_turn], batch[in_turn], carries, call[data], len(tid)
+        )
+        row = np.where(begun >= 0, begun, row)
+    last = row >= (first + carried)[batch]
+    start = np.where(last, until[batch], at(bios["time_ns"], at(data, np.where(last, -1, row))))
+    start = np.where((row < 0) | cached[batch], -1, start)
+    alone = count[batch] == 1
+    passed = (start >= 0) & ~transfers & ~alone
+    inline = transfers & ~direct
     if not alone.all():
-        durable = _synced_there(window, blocks)
+        # By whoever submits it, if that writes it at all.
+        durable = one_of(blocks["opcode"], AIO_WRITES) & ~(told & (result <= 0))
+        durable &= method_of_write(blocks["open_flags"], blocks["rwf"]) != PLAIN
         tries = [durable & ~direct]
         # What is written directly is synced by workers behind that; but on btrfs there, too.
         if (durable & direct).any():
             tries.insert(0, durable)
         for synced in tries:
             before = np.empty(len(batch), np.int64)
-            before[in_turn] = np.cumsum(synced[in_turn]) - synced[in_turn]
-            before -= before[in_turn[np.cumsum(count) - count]][batch]
+            before[in_turn] = _before(synced[in_turn], batch[in_turn])
             came = _behind_syncs(window, calls, batch, synced, before)
             came = np.where(came == -1, enter[batch], came)
             tied = came != UNTIED
@@ -219,9 +234,19 @@ def _of_batches(window: Window) -> _Batches:
     return _Batches(blocks, np.where(alone, blocks["enter_ns"], start - passed), passed, inline)
 
 
-def _begun_with(size: Ints, batch: Ints, carries: Ints, call: Ints, count: int) -> Ints:
-    """With which of the bios of so many calls each block begins, both in turn; -1: those of its
-    call are not for what its blocks ask for, or not told how much that is."""
+def _before(some: NDArray[np.bool_], batch: Ints) -> Ints:
+    """How many of ``some`` blocks come before each one in its call; in turn."""
+    before: Ints = np.cumsum(some) - some
+    first = np.flatnonzero(changes(batch))
+    return before - np.repeat(before[first], np.diff(np.append(first, len(batch))))
+
+
+def _begun_with(
+    size: Ints, transfers: NDArray[np.bool_], batch: Ints, carries: Ints, call: Ints, count: int
+) -> Ints:
+    """With which of the bios of so many calls each block begins, both in turn, or, where it
+    transfers nothing, the next one; -1: those of its call are not for what its blocks ask for, or
+    not told how much that is."""
     ends, all_ends = np.cumsum(size), np.cumsum(carries)
     asked, carried = np.zeros(count, np.int64), np.zeros(count, np.int64)
     np.add.at(asked, batch, size)
@@ -229,23 +254,21 @@ def _begun_with(size: Ints, batch: Ints, carries: Ints, call: Ints, count: int) 
     # Of each block, how much its call's bios are for until it begins, behind those of other calls.
     place = ends - size + (np.cumsum(carried) - carried - (np.cumsum(asked) - asked))[batch]
     begins = all_ends - carries
-    row = np.minimum(np.searchsorted(begins, place), max(len(begins) - 1, 0))
+    row = np.searchsorted(begins, place)
+    begin = np.append(begins, all_ends[-1:])
     whole = asked == carried
-    np.logical_and.at(whole, batch, (size > 0) & (at(begins, row) == place))
+    np.logical_and.at(whole, batch, ((size > 0) | ~transfers) & (begin[row] == place))
     return np.where(whole[batch], row, -1)
 
 
-def _synced_there(window: Window, blocks: Columns) -> NDArray[np.bool_]:
-    """Which blocks are writes that whoever submits them syncs, if it writes them at all."""
-    writes = one_of(blocks["opcode"], AIO_WRITES)
-    durable = method_of_write(blocks["open_flags"], blocks["rwf"]) != PLAIN
+def _results(window: Window, blocks: Columns) -> tuple[Ints, NDArray[np.bool_]]:
+    """What came of blocks (bytes, 0, or -errno), and of which that is told."""
     done = window.columns("aio_complete", "iocb_key", "result")
+    # Another thread may have it before the call has returned.
     found = AsOf(done["iocb_key"], done["time_ns"]).at_or_after(
-        blocks["iocb_key"], blocks["time_ns"]
+        blocks["iocb_key"], blocks["enter_ns"]
     )
-    failed = (found >= 0) & (at(done["result"], found) <= 0)
-    synced: NDArray[np.bool_] = writes & durable & ~failed
-    return synced
+    return at(done["result"], found), found >= 0
 
 
 def _behind_syncs(
