@@ -54,6 +54,54 @@ static __always_inline bool read_note_held(struct bio *bio)
 	return true;
 }
 
+/* The disk that a device's node is of, NULL: the kernel does not say. */
+static __always_inline struct gendisk *disk_of_node(struct file *file)
+{
+	struct bdev_inode *node;
+
+	if (!bpf_core_type_exists(struct bdev_inode))
+		return NULL;
+	node = (void *)BPF_CORE_READ(file, f_mapping, host) -
+	       bpf_core_field_offset(struct bdev_inode, vfs_inode);
+	return PEEK(node, bdev.bd_disk);
+}
+
+/* A disk itself has no file system that tells of its sync: a worker that queues something there is
+ * at it, if its work is libaio's fsync of that disk (aio_fsync_work of fs/aio.c). */
+static __noinline void node_sync_tell(__u32 disk)
+{
+	struct work_struct *work = current_work(current_task());
+	struct fsync_iocb *fsync;
+	struct gendisk *synced;
+	struct inode *inode;
+	struct file *file;
+	__u32 dev, datasync;
+	union event *e;
+	__u64 key;
+
+	if (!work || !bpf_core_field_exists(struct fsync_iocb, work))
+		return;
+	fsync = (void *)work - bpf_core_field_offset(struct fsync_iocb, work);
+	key = aio_key_of((struct aio_kiocb *)fsync);
+	file = key ? PEEK(fsync, file) : NULL;
+	inode = file ? PEEK(file, f_inode) : NULL;
+	if (!inode || (PEEK(inode, i_mode) & S_IFMT) != S_IFBLK)
+		return;
+	synced = disk_of_node(file);
+	if (!synced || disk_dev_of(synced) != disk)
+		return;
+	dev = PEEK(inode, i_rdev);
+	datasync = PEEK(fsync, datasync);
+	e = emit_reserve(POINT_blkdev_fsync);
+	if (!e)
+		return;
+	e->blkdev_fsync.inode = dev;
+	e->blkdev_fsync.request_key = key;
+	e->blkdev_fsync.dev = dev;
+	e->blkdev_fsync.datasync = datasync;
+	emit_submit(e, POINT_blkdev_fsync);
+}
+
 static __always_inline int bio_queued(struct bio *bio)
 {
 	__u32 dev = bio_dev_at_once(bio);
@@ -73,6 +121,8 @@ static __always_inline int bio_queued(struct bio *bio)
 		thread_tell(thread);
 		thread->bio_key = (__u64)bio;
 		uring_work_tell(thread, 0);
+		if (unlikely(thread->kind == THREAD_HELPER && current_is_pooled()))
+			node_sync_tell(dev);
 	} else {
 		task_tell();
 	}

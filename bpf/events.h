@@ -170,7 +170,9 @@ struct fs_sync_event {
 	unsigned int datasync;
 };
 
-/* A file system's sync of one file, where the kernel has a point at entry only. */
+/* A file system's sync of one file, where the kernel has a point at entry only; or of a disk itself
+ * (inode is dev, as in aio_submit_event), by a worker of the kernel's, told before each bio that it
+ * queues there. */
 struct fs_enter_event {
 	EVENT_HEADER;
 	unsigned long long inode;
@@ -1125,7 +1127,8 @@ struct stream_event {
 	P(io_uring_cqe_overflow, overflow_event)    \
 	P(io_uring_unlinked, uring_work_event)      \
 	P(sched_stopped, stopped_event)             \
-	P(file_system, file_system_event)
+	P(file_system, file_system_event)           \
+	P(blkdev_fsync, fs_enter_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

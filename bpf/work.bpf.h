@@ -69,6 +69,7 @@ struct iomap_dio {
 struct fsync_iocb {
 	struct file *file;
 	struct work_struct work;
+	bool datasync;
 };
 
 struct kioctx {

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import subprocess
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ import pytest
 from iostrata.analysis import analyse
 from iostrata.recording import open_recording
 from iostrata.trace.read import read_trace
-from tests.root.conftest import IOSTRATA
+from tests.root.conftest import IOSTRATA, loop_device
+from tests.stitch.test_truth import accounts
 
 PROGRAMS = Path(__file__).parent / "programs"
 ROUNDS = 10
@@ -73,6 +75,24 @@ def test_who_has_no_cpu_to_collect_what_is_complete(tmp_path: Path, disk: Path) 
     # Whoever serves it has no CPU at times, either.
     assert rows["wakeup.runqueue"] >= 0.95 * waited_ns, rows
     assert rows["wakeup.reap"] < 0.1 * waited_ns, rows
+
+
+def test_a_worker_that_synchronises_a_disk_itself(tmp_path: Path, disk: Path) -> None:
+    """It writes what is in the page cache, and has the disk make that durable."""
+    with ExitStack() as teardown:
+        loop = loop_device(disk / "image", 64 << 20, teardown)
+        output = str(disk / "recording")
+        command = [str(compiled("by_worker", tmp_path)), loop, str(ROUNDS)]
+        subprocess.run([*IOSTRATA, "record", "--quiet", "-o", output, "--", *command], check=True)
+    told = read_trace(disk / "recording" / "local").points["blkdev_fsync"]
+    assert len(told) == 2 * ROUNDS
+    assert set(told["datasync"].tolist()) == {1}
+    found = analyse(open_recording(Path(output)))
+    assert found.writes.names["method"] == ("libaio:fdatasync",)
+    (every,) = accounts(found).values()
+    assert len(every) == ROUNDS
+    for held in every:
+        assert {"fs", "block.stacked", "device.data", "device.flush"} <= set(held)
 
 
 @pytest.mark.parametrize(("blocks", "lost"), [(256, 0), (260, 4)])

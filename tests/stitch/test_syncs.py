@@ -244,3 +244,34 @@ def test_libaio_s_submitter_goes_on_when_it_has_synchronised_itself() -> None:
     found = account(world)
     assert found["fs"] == 1_000 + 60_000 - 28_000
     assert found["wakeup.reap"] == 10 * MS - 60_000
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_disk_s_own_sync_by_a_worker_is_told_as_it_queues_something(told: bool) -> None:
+    """Libaio's, of a node, asked for at 1000: no file system tells of that, nor does an older
+    recorder."""
+    world, node = World(), {"inode": DISK, "dev": DISK}
+    world.target(WRITER)
+    world.emit("thread", 1, WORKER, tgid=WORKER, subject_tid=WORKER, kind=THREAD_HELPER,
+               comm=b"kworker/1:2")  # fmt: skip
+    world.emit("aio_submit", 3_000, WRITER, enter_ns=1_000, iocb_key=KEY, opcode=3, **node)
+    resumes(world, WORKER, 500, 2_500, 4_000, WRITER, IDLE)
+    queued = (5_000, 30_000)
+    for sector, begin in enumerate(queued):
+        if told:
+            world.emit("blkdev_fsync", begin - 100, WORKER, request_key=KEY, datasync=1, **node)
+        submit(world, DISK, WORKER, begin, Request(queue=500, scheduler=None, device=20_000,
+                                                   sector=8_000 + 64 * sector))  # fmt: skip
+        resumes(world, WORKER, begin + 200, begin + 21_000, begin + 22_000, 0, UNINTERRUPTIBLE)
+    resumes(world, WRITER, 3_500, 55_000, 56_000, WORKER, INTERRUPTIBLE)
+    resumes(world, WORKER, 56_500, 90_000, 91_000, 0, IDLE)
+    world.emit("aio_complete", 57_000, WRITER, enter_ns=3_200, iocb_key=KEY, result=0, **node)
+    found = account(world)
+    if not told:
+        assert found == {"syscall": 2_000, "residual": 54_000}
+        return
+    assert found == {
+        "wakeup.worker": 1_500 + 900, "wakeup.runqueue": 1_500 + 2 * 1_000 + 1_000,
+        "block.Q2D": 2 * 500, "device.data": 2 * 20_000, "wakeup.interrupt": 2 * 500,
+        "fs": 100 + (29_900 - 27_000) + 100 + (55_000 - 52_000), "wakeup.reap": 1_000,
+    }  # fmt: skip

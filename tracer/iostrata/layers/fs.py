@@ -13,7 +13,13 @@ FS: Final = Declaration(
             "fs",
             "OS",
             "in the file system's sync, outside journal and block layer",
-            ("ext4_sync_file", "xfs_file_fsync", "btrfs_sync_file", "nfs_sync_file"),
+            (
+                "ext4_sync_file",
+                "xfs_file_fsync",
+                "btrfs_sync_file",
+                "nfs_sync_file",
+                "blkdev_fsync",
+            ),
             "the file system's own work on the CPU: many extents, allocation, checksums, "
             "compression.",
             "#5f6b7a",

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stage stitch: syncs of file systems in, until when the thread of each was at it out.
 
-xfs and btrfs have no point at the return. A call ends with its sync; what waits for an
-asynchronous request does so long behind that, as it may have no CPU to collect it.
+xfs and btrfs have no point at the return, nor is that of a disk's own told. A call ends with its
+sync; what waits for an asynchronous request does so long behind that, as it may have no CPU to
+collect it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from iostrata.stitch.completions import completions
 from iostrata.stitch.wakeup import TASK_NOLOAD, Sleeps, sleeps_of
 from iostrata.stitch.window import Window
 
-SYNCS: Final = ("ext4_sync_file", "nfs_sync_file", "xfs_file_fsync", "btrfs_sync_file")
+SYNCS: Final = (
+    "ext4_sync_file", "nfs_sync_file", "xfs_file_fsync", "btrfs_sync_file", "blkdev_fsync",
+)  # fmt: skip
 # Those with a point at the return.
 WHOLE: Final = SYNCS[:2]
 # What a thread says only when it is at something else.

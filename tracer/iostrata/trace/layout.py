@@ -142,6 +142,7 @@ POINTS: dict[str, int] = {
     "io_uring_unlinked": 129,
     "sched_stopped": 130,
     "file_system": 131,
+    "blkdev_fsync": 132,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -276,6 +277,7 @@ STRUCT_OF: dict[str, str] = {
     "io_uring_unlinked": "uring_work_event",
     "sched_stopped": "stopped_event",
     "file_system": "file_system_event",
+    "blkdev_fsync": "fs_enter_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
