@@ -24,6 +24,7 @@ from iostrata.analysis.stopped import Stop, stops_of
 from iostrata.columns import Union, columns_of, distinct, one_of, order_of, pair_key
 from iostrata.recording import open_recording
 from tests.root.conftest import iostrata, loop_device, remove_group
+from tests.root.test_aio import compiled
 from tests.root.test_record import good, unseen_ns
 from tests.root.test_uring import requests
 
@@ -169,21 +170,32 @@ def test_what_a_limit_takes_of_requests_that_nobody_sleeps_for(
     with file.open("wb") as made:
         made.write(bytes(4 * 8192))
         os.fsync(made.fileno())
-    of_requests(file, mode, limited, requests)
+    of_requests(limited, str(requests), str(file), mode, "3")
 
 
-def test_what_a_limit_takes_of_requests_to_a_disk_itself(disk: Path, requests: Path) -> None:
-    """Nobody but the kernel's worker that hands them on queues anything there."""
+# Any disk is watched from the first on that is asked of it.
+TWICE = 'dd if=/dev/zero of="$1" bs=4k count=1 oflag=direct status=none; exec "$0" "$1" 3'
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_what_a_limit_takes_of_requests_to_a_disk_itself(
+    disk: Path, tmp_path: Path, requests: Path, *, at_once: bool
+) -> None:
+    """Nobody but the kernel's worker that hands them on queues anything there. Libaio writes all
+    that one call submits through the page cache in that."""
     with ExitStack() as teardown:
         node = Path(loop_device(disk / "image", 4 * 8192, teardown))
         limited = teardown.enter_context(limited_to(node, "w"))
-        of_requests(node, "direct", limited, requests)
+        if at_once:
+            one_call = str(compiled("one_call", tmp_path))
+            of_requests(limited, "sh", "-c", TWICE, one_call, str(node))
+        else:
+            of_requests(limited, str(requests), str(node), "direct", "3")
 
 
-def of_requests(file: Path, mode: str, limited: Path, requests: Path) -> None:
+def of_requests(limited: Path, *command: str) -> None:
     join = f'echo $$ > {limited}/cgroup.procs; exec "$@" >&2'
-    command = ("sh", "-c", join, "sh", str(requests), str(file), mode, "3")
-    done = iostrata("run", "--json", "-", "--", *command)
+    done = iostrata("run", "--json", "-", "--", "sh", "-c", join, "sh", *command)
     good(done.returncode, done.stderr)
     document: dict[str, Any] = json.loads(done.stdout)
     rows = {row["layer"]: row["mean_ns"] for row in document["layers"]}

@@ -150,17 +150,43 @@ def test_what_the_call_does_not_sync_keeps_none_of_the_others(
         assert held == waits(2)
 
 
-def test_a_batch_of_which_it_is_not_known_what_was_for_which() -> None:
-    """One sync and two blocks: asleep, it was at something; and it waited for a CPU."""
+@pytest.mark.parametrize("direct", [False, True])
+def test_a_batch_of_which_it_is_not_known_what_was_for_which(direct: bool) -> None:
+    """One sync and two blocks. Where both are done in the call, each waits for all that this waited
+    for; else, asleep, it was at something; and it waited for a CPU."""
     world = World()
     world.target(WRITER)
     world.emit("xfs_file_fsync", 900, OTHER, **FILE)
     end = synced(world, 2_000) + 30_000
-    of_libaio(world, 1_000, end)
+    of_libaio(world, 1_000, end, [{"open_flags": O_DSYNC | O_DIRECT * direct}] * 2)
     asleep, uncollected = QUEUED_NS - 200 + DISK_NS + WAKING_NS, 2_000
     for held in told(world):
+        if not direct:
+            assert on_cpu(held) == end + 2_000 - 1_000 - sum(waits(1).values())
+            assert held == waits(1)
+            continue
         assert on_cpu(held) == end - 1_000 - asleep - LATE_NS
         assert held == {"residual": asleep + uncollected, "wakeup.runqueue": LATE_NS}
+
+
+def test_blocks_of_a_disk_itself_wait_for_all_that_their_call_does() -> None:
+    """No file system tells of its syncs; a plain write among them, and one that failed."""
+    world = World()
+    world.target(WRITER)
+    now = 2_000
+    for _ in range(2):
+        submit(world, DISK, WRITER, now, Request(queue=QUEUED_NS, scheduler=None, device=DISK_NS))
+        woken = now + QUEUED_NS + DISK_NS + WAKING_NS
+        world.emit("sched_resume", woken + LATE_NS, WRITER, off_ns=now + 200, wake_ns=woken,
+                   waker_tid=0, state=2, subject_tid=WRITER,
+                   waker_context=WAKE_INTERRUPT)  # fmt: skip
+        now = woken + LATE_NS + 1_000
+    of_libaio(world, 1_000, now, [PLAIN, {}, FAILED, {}])
+    every = told(world)
+    assert len(every) == 2
+    for held in every:
+        assert on_cpu(held) == now + 2_000 - 1_000 - sum(waits(2).values())
+        assert held == waits(2)
 
 
 def test_a_call_in_which_a_switch_was_not_seen_may_have_slept_anywhere() -> None:
