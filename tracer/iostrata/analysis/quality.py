@@ -17,6 +17,7 @@ from iostrata.analysis.coarser import coarser
 from iostrata.analysis.connections import troubled_connections
 from iostrata.analysis.copies import doubtful_copies
 from iostrata.analysis.copying import copying
+from iostrata.analysis.disk_syncs import untold_syncs
 from iostrata.analysis.exchanged import exchanged
 from iostrata.analysis.given_back import given_back
 from iostrata.analysis.halts import halts, served_by_the_stopped, stopped_daemons, stops
@@ -389,6 +390,7 @@ def _not_observed(
     detailed = errors_of(trace).get(b"block_getrq", -1) == 0
     yield from limits(trace, shares, OF_NOTE, detailed=detailed)
     yield from held_back(trace, shares, OF_NOTE)
+    yield from untold_syncs(trace, shares, OF_NOTE)
     yield from (gap for gap, share in whose_is_untold(trace, shares) if share >= OF_NOTE)
     if shares.get((trace.machine, BEHIND_WORKERS), 0) >= OF_NOTE:
         yield from deep_queues(trace)

@@ -40,6 +40,7 @@ from iostrata.stitch.journal import Commits, commits_of
 from iostrata.stitch.librbd import ImageRequests, Images, image_devices, image_name, images_of
 from iostrata.stitch.ninep import ninep_calls_of
 from iostrata.stitch.occupied import MOST_SLEEPS
+from iostrata.stitch.opcodes import AIO_FDSYNC, AIO_FSYNC
 from iostrata.stitch.osd import (
     OPERATING,
     OSD_OP,
@@ -104,6 +105,7 @@ from iostrata.stitch.window import (
 )
 
 __all__ = [
+    "AIO_FDSYNC", "AIO_FSYNC",
     "BEGUN", "DAEMON", "ENGINES", "EVERY_DEVICE", "FILE_UNKNOWN", "FOLLOWED", "FUA", "FURTHER",
     "FUSE_REQUEST", "HANGING", "IO_URING", "KINDS", "LIBAIO", "LIBRBD_REQUEST", "METHOD",
     "METHODS", "MOST_SLEEPS", "NINEP_REQUEST", "NO_COMMITS", "NO_PIECES", "NO_ROOM", "NO_SPANS",
