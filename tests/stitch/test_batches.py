@@ -126,6 +126,7 @@ def test_each_block_of_a_batch_waits_for_all_as_the_call_does(point: str) -> Non
         assert held == waits(2)
 
 
+OWN = (A + 16, A + 48)
 FSYNC, PLAIN, FAILED = {"opcode": 2, "open_flags": 0}, {"open_flags": 0}, {"result": -27}
 
 
@@ -169,11 +170,13 @@ def test_a_batch_of_which_it_is_not_known_what_was_for_which(direct: bool) -> No
         assert held == {"residual": asleep + uncollected, "wakeup.runqueue": LATE_NS}
 
 
-def test_blocks_of_a_disk_itself_wait_for_all_that_their_call_does() -> None:
-    """No file system tells of its syncs; a plain write among them, and one that failed."""
+@pytest.mark.parametrize("early", [False, True])
+def test_blocks_of_a_disk_itself_wait_for_all_that_their_call_does(early: bool) -> None:
+    """No file system tells of its syncs; a plain write among them, and one that failed. Where
+    another thread has the first one when that is complete, it did not wait for the rest."""
     world = World()
     world.target(WRITER)
-    now = 2_000
+    now, ends = 2_000, []
     for _ in range(2):
         submit(world, DISK, WRITER, now, Request(queue=QUEUED_NS, scheduler=None, device=DISK_NS))
         woken = now + QUEUED_NS + DISK_NS + WAKING_NS
@@ -181,10 +184,18 @@ def test_blocks_of_a_disk_itself_wait_for_all_that_their_call_does() -> None:
                    waker_tid=0, state=2, subject_tid=WRITER,
                    waker_context=WAKE_INTERRUPT)  # fmt: skip
         now = woken + LATE_NS + 1_000
+        ends.append(now)
     of_libaio(world, 1_000, now, [PLAIN, {}, FAILED, {}])
+    if early:
+        first, _ = (row for row in world.builder._rows["aio_complete"] if row["iocb_key"] in OWN)
+        first |= {"time_ns": ends[0] + 100, "enter_ns": 900, "tid": OTHER}
     every = told(world)
     assert len(every) == 2
     for held in every:
+        if early:
+            assert not {"device.data", "wakeup.reap"} & set(held)
+            assert held["residual"] >= ends[0] - 2_000 - LATE_NS - 2_000
+            continue
         assert on_cpu(held) == now + 2_000 - 1_000 - sum(waits(2).values())
         assert held == waits(2)
 

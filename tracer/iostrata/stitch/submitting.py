@@ -59,7 +59,8 @@ def submitting_of(window: Window, requests: Ints) -> Submitting:
     key, begin = pieces.request_key[requests], pieces.begin_ns[requests]
     uring = submissions_in(window, "tid", "opcode")
     found = block_of(window, key, begin)
-    batches = _of_batches(window, found[found >= 0])
+    seen = found >= 0
+    batches = _of_batches(window, found[seen], pieces.end_ns[requests[seen]])
     blocks, start = batches.blocks, batches.start_ns
     aio = at(start, found)
     after = at(uring["time_ns"], submission_of(window, key, begin))
@@ -154,14 +155,15 @@ class _Batches:
     inline: NDArray[np.bool_]
 
 
-def _of_batches(window: Window, own: Ints) -> _Batches:
+def _of_batches(window: Window, own: Ints, end_ns: Ints) -> _Batches:
     """A call that submits one block is that block's from its entry on. In a batch only order ties
     them to what the call did. If it synced as often as there are blocks that it had to sync, it
     came to what is behind one as that was synced; or else to the n-th that transfers data where the
     n-th bio begins, if there are as many of these, each of which is for all that came of it, or
     where the first of it is, if they are for as much in all. What transfers none it had queued
-    before it came to what is behind. If all is done in the call, all of them wait for all that it
-    waits for: else it is the first of pieces' blocks (``own``) that has that.
+    before it came to what is behind. If all is done in the call, and nobody has one before it
+    returns, they wait for all that it does: else the first of pieces' blocks (``own``, whose ends
+    are ``end_ns``) has that.
     """
     blocks = window.columns("aio_submit", "tid", "enter_ns", "iocb_key", "order", "opcode",
                             "open_flags", "rwf", "size_bytes")  # fmt: skip
@@ -233,6 +235,7 @@ def _of_batches(window: Window, own: Ints) -> _Batches:
             passed = np.where(tied, ~synced & ~alone, passed)
             inline |= tied & synced
         none = np.bincount(batch, (start >= 0) | ~transfers | direct) == 0
+        np.logical_and.at(none, batch[own], end_ns >= until[batch[own]])
         is_own = np.zeros(len(batch), np.bool_)
         is_own[own] = True
         rest = in_turn[(none[batch] & is_own)[in_turn]]
