@@ -44,7 +44,8 @@ struct {
 	__type(value, __u32);
 } aio_expected SEC(".maps");
 
-/* scratch: the context's id, the array of pointers to blocks (or of results) */
+/* scratch: the context's id, the array of pointers to blocks (or of results), and which descriptor
+ * was looked at before a call last, plus one */
 static __always_inline int call_enter(__u32 call, __u64 id, __u64 array)
 {
 	struct thread *thread = thread_admit();
@@ -250,10 +251,33 @@ static __always_inline void expect_all(__u64 id, __s64 count)
 		aio_expect(context, i);
 }
 
+/* A disk that is asked for something itself is watched before that: a limit may hold it back, so
+ * that a worker queues it while this call waits, and another one carries syncs out.  Of the first
+ * block's file only, as mostly all are of one. */
+int aio_look_ahead(__u64 array)
+{
+	struct thread *thread = thread_of(current_tid());
+	struct file_identity identity;
+	struct iocb *block = NULL;
+	__u32 descriptor = 0;
+	struct file *file;
+
+	if (!thread || bpf_probe_read_user(&block, sizeof(block), (void *)array) ||
+	    bpf_probe_read_user(&descriptor, sizeof(descriptor), &block->aio_fildes) ||
+	    thread->scratch[2] == descriptor + 1ull)
+		return 0;
+	thread->scratch[2] = descriptor + 1ull;
+	file = (struct file *)file_of_descriptor(descriptor);
+	if (file)
+		file_identify(file, &identity);
+	return 0;
+}
+
 SEC("tp/syscalls/sys_enter_io_submit")
 int aio_submit_enter(struct aio_enter_context *ctx)
 {
 	call_enter(CALL_IO_SUBMIT, ctx->args[0], ctx->args[2]);
+	aio_look_ahead(ctx->args[2]);
 	if (filter.duties & (DUTY_BIT(vmm) | DUTY_BIT(qemu_nbd)))
 		expect_all(ctx->args[0], ctx->args[1]);
 	return 0;

@@ -173,22 +173,17 @@ def test_what_a_limit_takes_of_requests_that_nobody_sleeps_for(
     of_requests(limited, str(requests), str(file), mode, "3")
 
 
-# Any disk is watched from the first on that is asked of it.
-TWICE = 'dd if=/dev/zero of="$1" bs=4k count=1 oflag=direct status=none; exec "$0" "$1" 3'
-
-
 @pytest.mark.parametrize("at_once", [False, True])
 def test_what_a_limit_takes_of_requests_to_a_disk_itself(
     disk: Path, tmp_path: Path, requests: Path, *, at_once: bool
 ) -> None:
     """Nobody but the kernel's worker that hands them on queues anything there. Libaio writes all
-    that one call submits through the page cache in that."""
+    that one call submits through the page cache in that, the program's only one."""
     with ExitStack() as teardown:
         node = Path(loop_device(disk / "image", 4 * 8192, teardown))
         limited = teardown.enter_context(limited_to(node, "w"))
         if at_once:
-            one_call = str(compiled("one_call", tmp_path))
-            of_requests(limited, "sh", "-c", TWICE, one_call, str(node))
+            of_requests(limited, str(compiled("one_call", tmp_path)), str(node), "3")
         else:
             of_requests(limited, str(requests), str(node), "direct", "3")
 
