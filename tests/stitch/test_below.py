@@ -19,6 +19,7 @@ from iostrata.stitch.stitch import stitch
 from iostrata.stitch.window import NO_COMMITS, whole, window_of
 from iostrata.trace.layout import WAKE_INTERRUPT
 from iostrata.trace.read import read_trace
+from tests.reading import O_DIRECT
 from tests.stitch.test_truth import accounts, analysed, conserves
 from tests.synthetic import (
     FLUSH_OP,
@@ -805,3 +806,33 @@ def test_a_later_use_of_a_requests_pointer_is_not_its_end() -> None:
     (account,) = accounts(told(world))[100]
     assert "device.data" not in account
     assert account["residual"] >= 27_000
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_what_a_batch_asks_of_a_stacked_device_counts_once(parts: int) -> None:
+    """io_submit of libaio: device mapper queues bios of its own below, as who submits."""
+    world = World()
+    world.builder.block(CRYPT, "dm-0", lower_keys=(SDA,)).block(SDA, "sda")
+    world.target(100)
+    upper, lower = Block(world, CRYPT), Block(world, SDA)
+    size, end = parts * 8192, 20_000
+    for number in range(3):
+        for part in range(parts):
+            place = number * parts + part
+            time, bio, below = 2_000 + 1_000 * place, 0xB00 + 16 * place, 0xC00 + 16 * place
+            upper.queue(time, 100, bio, sector=64 * place)
+            lower.take_from(CRYPT, time + 100, 100, below, sector=64 * place, old_sector=64 * place)
+            lower.queue(time + 200, 100, below, sector=64 * place)
+            complete = 30_000 + 10_000 * number
+            lower.request(time + 400, complete, 0xA00 + 16 * place, below, sector=64 * place,
+                          tid=100)  # fmt: skip
+            upper.complete(complete + 100, bio)
+        block = {"iocb_key": 0x70 + 16 * number, "inode": 12, "dev": CRYPT}
+        world.emit("aio_submit", end, 100, enter_ns=1_000, opcode=1, size_bytes=size, order=number,
+                   open_flags=O_DSYNC | O_DIRECT, offset_bytes=number * size, **block)  # fmt: skip
+        world.emit("aio_complete", 60_000, 100, enter_ns=end + 100, opcode=1, result=size, **block)
+    breakdown = told(world)
+    assert [held["device.data"] for held in accounts(breakdown)[100]] == [
+        30_000 + 10_000 * number - (2_400 + 1_000 * number * parts) for number in range(3)
+    ]
+    assert not breakdown.residual_ns.any()

@@ -18,6 +18,7 @@ from iostrata.columns import (
     changes,
     one_of,
     order_of,
+    pair_key,
 )
 from iostrata.stitch.calls import PLAIN, are_direct, method_of_write
 from iostrata.stitch.completions import completions
@@ -183,10 +184,11 @@ def _of_batches(window: Window, own: Ints, end_ns: Ints) -> _Batches:
     reads = bool(window.trace.env.get("reads"))
     until = np.zeros(len(tid), np.int64)
     until[batch] = blocks["time_ns"]
-    bios = window.columns("block_bio_queue", "tid", "size_bytes", "flags")
+    bios = window.columns("block_bio_queue", "tid", "size_bytes", "flags", "bio_key", "dev")
     calls = Containing(tid, enter, until)
     call = calls.find(bios["tid"], bios["time_ns"])
     counts = (bios["size_bytes"] > 0) & (reads | ~reads_data(bios["flags"]))
+    counts &= ~_handed_down(window, bios, at(enter, call))
     data = np.flatnonzero((call >= 0) & counts)
     data = data[order_of(call[data])]
     carried = np.bincount(call[data], minlength=len(tid))
@@ -242,6 +244,18 @@ def _of_batches(window: Window, own: Ints, end_ns: Ints) -> _Batches:
         rest = rest[changes(batch[rest])]
         start[rest] = enter[batch[rest]]
     return _Batches(blocks, np.where(alone, blocks["enter_ns"], start - passed), passed, inline)
+
+
+def _handed_down(window: Window, bios: Columns, since_ns: Ints) -> NDArray[np.bool_]:
+    """Which bios are a stacked device's own, for one below, since some times: it tells of each
+    before it queues that (dm_submit_bio_remap of drivers/md/dm.c)."""
+    handed = window.columns("block_bio_remap", "bio_key", "dev")
+    to = pair_key(handed["bio_key"], handed["dev"])
+    last = AsOf(to, handed["time_ns"]).at_or_before(
+        pair_key(bios["bio_key"], bios["dev"]), bios["time_ns"]
+    )
+    found: NDArray[np.bool_] = (last >= 0) & (at(handed["time_ns"], last) >= since_ns)
+    return found
 
 
 def _before(some: NDArray[np.bool_], batch: Ints) -> Ints:
