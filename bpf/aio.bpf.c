@@ -262,7 +262,8 @@ int aio_look_ahead(__u64 array)
 	__u32 descriptor = 0;
 	struct file *file;
 
-	if (!thread || bpf_probe_read_user(&block, sizeof(block), (void *)array) ||
+	if (!thread || !thread->enter_ns ||
+	    bpf_probe_read_user(&block, sizeof(block), (void *)array) ||
 	    bpf_probe_read_user(&descriptor, sizeof(descriptor), &block->aio_fildes) ||
 	    thread->scratch[2] == descriptor + 1ull)
 		return 0;
