@@ -70,10 +70,11 @@ static __always_inline struct kiocb *kiocb_around(struct bio *bio)
  * one's. */
 static __always_inline __u64 request_for(struct bio *bio)
 {
+	struct iomap_dio *dio = PEEK(bio, bi_private);
 	struct kiocb *iocb = NULL;
 
 	if (bpf_core_type_exists(struct iomap_dio))
-		iocb = PEEK((struct iomap_dio *)bio->bi_private, iocb);
+		iocb = PEEK(dio, iocb);
 	if (!iocb)
 		iocb = kiocb_around(bio);
 	return iocb ? kiocb_key_of(iocb) : 0;
@@ -83,14 +84,17 @@ static __always_inline __u64 request_for(struct bio *bio)
  * locked: of O_DIRECT's own, which may be some file's as well, neither is known. */
 static __always_inline __u64 bio_cached_inode(struct bio *bio)
 {
-	struct page *page = bio->bi_iter.bi_size ? BPF_CORE_READ(bio, bi_io_vec, bv_page) : NULL;
+	struct page *page = NULL;
+
+	if (PEEK(bio, bi_iter.bi_size))
+		page = BPF_CORE_READ(bio, bi_io_vec, bv_page);
 
 	if (!page)
 		return 0;
 	return page_is_locked(page) || page_is_written(page) ? page_inode(page) : 0;
 }
 
-static __noinline void held_emit(struct bio *bio)
+static __noinline void held_emit(struct bio *bio, bool rest)
 {
 	struct inode *inode = (struct inode *)bio_cached_inode(bio);
 	__u64 number = inode ? inode_number((__u64)inode) : 0;
@@ -101,7 +105,7 @@ static __noinline void held_emit(struct bio *bio)
 		return;
 	e->block_bio_held.inode = number;
 	e->block_bio_held.dev = dev;
-	e->block_bio_held.pad = 0;
+	e->block_bio_held.rest = rest;
 	e->block_bio_held.bio_key = (__u64)bio;
 	e->block_bio_held.request_key = request_for(bio);
 	e->block_bio_held.cgroup = 0;
@@ -109,6 +113,18 @@ static __noinline void held_emit(struct bio *bio)
 		e->block_bio_held.cgroup =
 			cgroup_number(BPF_CORE_READ(bio, bi_blkg, blkcg, css.cgroup));
 	emit_submit(e, POINT_block_bio_held);
+}
+
+/* What is left of a bio that was split is submitted again, and a limit of requests a second holds it
+ * back anew (since Linux 9f5ede3c01f9, in v5.18). No point tells of that, nor is it queued again, as
+ * BIO_TRACE_COMPLETION says that it was (submit_bio_noacct_nocheck of block/blk-core.c). So the worker
+ * that takes it up tells, when that splits off more of it, or has got a request for the last of it. */
+static __always_inline void rest_tell(struct bio *bio)
+{
+	if (likely(!current_is_pooled()) || !current_dispatches_throttled())
+		return;
+	thread_help(1);
+	held_emit(bio, true);
 }
 
 static __always_inline int bio_emit(struct bio *bio, __u32 dev, __u32 point)
@@ -122,7 +138,7 @@ static __always_inline int bio_emit(struct bio *bio, __u32 dev, __u32 point)
 		above_key = request_above(bio);
 		held = current_dispatches_throttled();
 		if (held)
-			held_emit(bio);
+			held_emit(bio, false);
 		if (filter.who)
 			data_tid = bio_data_tid(bio);
 	}

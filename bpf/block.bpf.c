@@ -160,6 +160,7 @@ static __always_inline int bio_split(struct bio *bio)
 
 	if (!dev)
 		return 0;
+	rest_tell(PEEK(bio, bi_private));
 	e = emit_reserve(POINT_block_split);
 	if (!e)
 		return 0;
@@ -208,6 +209,27 @@ int block_getrq(__u64 *ctx)
 	if (block_bio_argument)
 		return bio_got(ARGUMENT(struct bio *, 1));
 	return bio_got(ARGUMENT(struct bio *, 0));
+}
+
+/* What begins amid its pages is the last of a bio that was split, if it was not split off itself: then
+ * nothing may be merged with it (bio_submit_split of block/blk-merge.c). */
+static __always_inline int bio_rest_got(struct bio *bio)
+{
+	if (bio->bi_opf & REQ_NOMERGE)
+		return 0;
+	if ((bio->bi_iter.bi_idx || bio->bi_iter.bi_bvec_done) && watched_dev(bio))
+		rest_tell(bio);
+	return 0;
+}
+
+SEC("tp_btf/block_getrq")
+int block_rest_got(__u64 *ctx)
+{
+	if (likely(!current_is_pooled()))
+		return 0;
+	if (block_bio_argument)
+		return bio_rest_got(ARGUMENT(struct bio *, 1));
+	return bio_rest_got(ARGUMENT(struct bio *, 0));
 }
 
 static __always_inline int bio_remapped(struct bio *bio, __u32 old_dev, __u64 old_sector)

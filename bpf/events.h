@@ -706,7 +706,8 @@ struct stopped_event {
 	unsigned int by; /* enum stop */
 };
 
-/* A bio that a control group's limit had held back is queued now (time_ns). */
+/* A bio that a control group's limit had held back is queued now (time_ns); or the worker for what
+ * limits hold back is at what is left of one that was split, which it queues no more. */
 struct held_event {
 	EVENT_HEADER;
 	unsigned long long bio_key;
@@ -717,7 +718,9 @@ struct held_event {
 	/* the file whose pages of the page cache it writes or reads, 0: of none, or not one alone */
 	unsigned long long inode;
 	unsigned int dev;
-	unsigned int pad;
+	/* 1: of what is left; if that was held back, the worker has come to it out of a rest of its own
+	 * since the part before was split off */
+	unsigned int rest;
 };
 
 /* Who hands on a bio has slept, and runs again (time_ns): there was no request for it, a limit of

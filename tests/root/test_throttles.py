@@ -23,12 +23,13 @@ from iostrata.analysis.prepared import prepare
 from iostrata.analysis.stopped import Stop, stops_of
 from iostrata.columns import Union, columns_of, distinct, one_of, order_of, pair_key
 from iostrata.recording import open_recording
-from tests.root.conftest import iostrata, loop_device, remove_group
+from tests.root.conftest import iostrata, loop_device, remove_group, set_queue
 from tests.root.test_aio import compiled
+from tests.root.test_queue_limits import SERVICE_S, SlowDisk, slow
 from tests.root.test_record import good, unseen_ns
 from tests.root.test_uring import requests
 
-__all__ = ["requests"]
+__all__ = ["requests", "slow"]
 
 GROUPS = Path("/sys/fs/cgroup")
 WRITES = 12
@@ -60,9 +61,9 @@ def limited_in_reads(disk: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def limited_to(disk: Path, what: str) -> Iterator[Path]:
-    """A group that may write, or read, so often a second that disk, or the one that a directory is
-    on, by either version's file."""
+def limited_to(disk: Path, what: str, unit: str = "iops", rate: int = PER_SECOND) -> Iterator[Path]:
+    """A group that may write, or read, so often or much a second that disk, or the one that a
+    directory is on, by either version's file."""
     status = disk.stat()
     device = status.st_rdev if stat.S_ISBLK(status.st_mode) else status.st_dev
     whole = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()
@@ -79,10 +80,10 @@ def limited_to(disk: Path, what: str) -> Iterator[Path]:
         group.mkdir()
         if first.is_dir():
             name = {"w": "write", "r": "read"}[what]
-            limit = group / f"blkio.throttle.{name}_iops_device"
-            limit.write_text(f"{number} {PER_SECOND}")
+            limit = group / f"blkio.throttle.{name}_{unit}_device"
+            limit.write_text(f"{number} {rate}")
         else:
-            (group / "io.max").write_text(f"{number} {what}iops={PER_SECOND}")
+            (group / "io.max").write_text(f"{number} {what}{unit}={rate}")
     except OSError as error:
         if group.is_dir():
             group.rmdir()
@@ -134,6 +135,61 @@ def test_what_a_limit_of_a_disk_takes_below_a_loop_device(disk: Path, limited: P
     let_go += rows.get("wakeup.runqueue", 0) + unseen_ns(slow)
     assert rows.get("block.stacked", 0) <= 0.05 * slow["total_ns"]["mean"], rows
     assert rows["throttle.io"] >= 0.95 * (slow["total_ns"]["mean"] - let_go), rows
+
+
+# Each larger than its disk takes at once: so many parts.
+PARTS, PART = 8, 128 << 10
+LARGE = """
+import mmap, os, sys
+flags, data = os.O_RDWR | os.O_DIRECT, mmap.mmap(-1, int(sys.argv[2]))
+do = os.preadv if sys.argv[3] == "r" else os.pwritev
+fd = os.open(sys.argv[1], flags if sys.argv[3] == "r" else flags | os.O_DSYNC)
+with open(sys.argv[4] + "/cgroup.procs", "w") as file:
+    file.write("0")
+for number in range(3):
+    do(fd, [data], number * len(data))
+"""
+
+
+def of_large(node: Path, what: str, group: Path) -> tuple[float, dict[str, float]]:
+    """The time that each took, and how much of it each row has."""
+    command = (sys.executable, "-c", LARGE, str(node), str(PARTS * PART), what, str(group))
+    past_cache = ("--op", "direct") if what == "r" else ()
+    done = iostrata("run", *past_cache, "--json", "-", "--", *command)
+    good(done.returncode, done.stderr)
+    document: dict[str, Any] = json.loads(done.stdout)
+    rows = {row["layer"]: row["mean_ns"] for row in document["layers"]}
+    return document["total_ns"]["mean"], rows
+
+
+@pytest.mark.parametrize("what", ["w", "r"])
+def test_what_a_limit_takes_of_each_part_of_what_its_disk_does_not_take_at_once(
+    what: str, disk: Path
+) -> None:
+    """Each counts as a request: what is left is held back anew (since Linux 5.18)."""
+    with ExitStack() as teardown:
+        node = loop_device(disk / "image", 3 * PARTS * PART, teardown)
+        set_queue(node, "max_sectors_kb", str(PART >> 10), teardown)
+        group = teardown.enter_context(limited_to(Path(node), what, rate=4 * PER_SECOND))
+        total, rows = of_large(Path(node), what, group)
+    if total < (PARTS - 1) * 1e9 / (4 * PER_SECOND):
+        pytest.skip("this kernel holds the first part back only")
+    let_go = sum(ns for row, ns in rows.items() if row.startswith(("block.st", "device.")))
+    let_go += rows.get("wakeup.runqueue", 0)
+    assert rows["throttle.io"] >= 0.95 * (total - let_go), rows
+
+
+def test_what_a_slow_disk_takes_of_parts_that_a_limit_let_go_is_no_limit_s(slow: SlowDisk) -> None:
+    """A limit of bytes holds back the whole of it only, and its worker hands on all parts; each
+    waits for those before, as few may be under way."""
+    whole, node = PARTS * PART, Path(slow.path)
+    slow.set("max_sectors_kb", str(PART >> 10))
+    slow.set("nr_requests", "4")
+    with limited_to(node, "w", "bps", 10 * whole) as group:
+        total, rows = of_large(node, "w", group)
+    assert total >= PARTS * SERVICE_S * 1e9
+    assert 0 < rows["throttle.io"] <= total - 0.9 * PARTS * SERVICE_S * 1e9, rows
+    assert rows["throttle.io"] <= 1.1 * 1e9 / 10, rows
 
 
 # Parts of blocks that are not in the page cache: each has to be read before it is changed.

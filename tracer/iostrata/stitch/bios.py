@@ -46,7 +46,8 @@ class Bios:
     the Requests on a loop device that it is for. ``lowered``: it is on a device below that of
     one of these. ``old_device_key``, ``old_sector``, ``handed_ns``: where the bio was that it was
     made for, and when it was handed on, as Begun has them. ``queue_ns``: Q, for what was split off
-    the whole one's. ``request``: row of the first of the Requests that carried its data, -1: an
+    the whole one's; ``let_go_ns``: the same, or when a limit let it go that had held it back since
+    then. ``request``: row of the first of the Requests that carried its data, -1: an
     empty flush, or the device has none.
     ``get_ns``: G, with --detail; ``got_ns``: G, where its thread slept until then.
     ``life_end_ns``: it was complete itself (after the flushes that it asked for, and all that
@@ -75,6 +76,7 @@ class Bios:
     handed_ns: Ints
     begin_ns: Ints
     queue_ns: Ints
+    let_go_ns: Ints
     get_ns: Ints
     got_ns: Ints
     insert_ns: Ints
@@ -156,6 +158,7 @@ def bios_of(window: Window, requests: Requests, completed: Columns) -> tuple[Bio
         handed_ns=begun.handed_ns,
         begin_ns=begun.time_ns,
         queue_ns=queue,
+        let_go_ns=queue,
         get_ns=get,
         got_ns=got,
         insert_ns=_between(begun, issue, window.columns("block_rq_insert", "bio_key")),

@@ -72,7 +72,7 @@ def spans_of_bios(
     spans = SpanList()
     found = native.spans_of_bios(
         (
-            owner, bios.queue_ns, bios.get_ns, bios.insert_ns, bios.got_ns, bios.life_end_ns,
+            owner, bios.let_go_ns, bios.get_ns, bios.insert_ns, bios.got_ns, bios.life_end_ns,
             bios.request, bios.device_key,
         ),
         (
@@ -134,7 +134,7 @@ def _of_queue(rank: Ranks, lowered: NDArray[np.bool_]) -> Ranks:
 def _queue(spans: SpanList, bios: Bios, requests: Requests, carried: Carried, owner: Ints) -> None:
     rows, issue = carried.bio, requests.issue_ns[carried.request]
     owner, lower = owner[rows], bios.lowered[rows]
-    queue, get, insert = bios.queue_ns[rows], bios.get_ns[rows], bios.insert_ns[rows]
+    queue, get, insert = bios.let_go_ns[rows], bios.get_ns[rows], bios.insert_ns[rows]
     # A bio merged into a request that was inserted before it waits only for the issue.
     has_get, has_insert = get >= 0, insert >= 0
     where = np.where(has_get, get, np.where(has_insert, insert, issue))
@@ -158,7 +158,7 @@ def _asked(spans: SpanList, bios: Bios, owner: Ints) -> None:
     if not len(slept):
         return
     rank = _of_queue(np.full(len(slept), RANK["block.Q2G"]), bios.lowered[slept])
-    spans.add(owner[slept], rank, bios.queue_ns[slept], bios.got_ns[slept], bios.request[slept])
+    spans.add(owner[slept], rank, bios.let_go_ns[slept], bios.got_ns[slept], bios.request[slept])
 
 
 def _device(
@@ -248,7 +248,7 @@ def _until_issued(
     asked = np.flatnonzero(bios.wants_flush & (owner >= 0))
     rank = _of_queue(np.full(len(asked), RANK["block.Q2D"]), bios.lowered[asked])
     issued = at(requests.issue_ns, last[asked])
-    spans.add(owner[asked], rank, bios.queue_ns[asked], issued, last[asked])
+    spans.add(owner[asked], rank, bios.let_go_ns[asked], issued, last[asked])
 
 
 def _between_flushes(
@@ -290,7 +290,7 @@ def _merged(key: Ints, begin_ns: Ints, end_ns: Ints) -> tuple[Ints, Ints, Ints]:
 def _bare(spans: SpanList, bios: Bios, requests: Requests, owner: Ints, kind: Ranks) -> None:
     """A disk that has no requests at all (device mapper, memory): from queue to completion."""
     bare = np.flatnonzero(is_bare(bios, requests) & (owner >= 0))
-    spans.add(owner[bare], kind[bare], bios.queue_ns[bare], bios.life_end_ns[bare])
+    spans.add(owner[bare], kind[bare], bios.let_go_ns[bare], bios.life_end_ns[bare])
 
 
 def is_bare(bios: Bios, requests: Requests) -> NDArray[np.bool_]:

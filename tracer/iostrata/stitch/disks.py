@@ -21,6 +21,7 @@ from iostrata.stitch.owners import Owners
 from iostrata.stitch.pages import own_reads
 from iostrata.stitch.pools import Pools
 from iostrata.stitch.requests import Requests
+from iostrata.stitch.rests import Rests, let_go_by, rests_of
 from iostrata.stitch.serving import Service
 from iostrata.stitch.spans import SpanList
 from iostrata.stitch.stacked import Stack, Workers, workers_of
@@ -36,7 +37,7 @@ class Disks:
     ``commit``: the commit, that it is for. ``first_commit``: activities are numbered from 0 on:
     pieces, then commits from there on, then requests from ``first_request`` on.
     ``logged``: whether it is of a log. ``held``: bios that a limit held back, and ``held_ns``:
-    since when; ``handed``: as ``Asking`` has it.
+    since when; ``rests``: of split ones; ``handed``: as ``Asking`` has it.
     """
 
     requests: Requests
@@ -50,6 +51,7 @@ class Disks:
     flushes: Awaited
     held: Ints
     held_ns: Ints
+    rests: Rests
     handed: Service
     first_commit: int
     first_request: int
@@ -122,6 +124,8 @@ def disks_of(
 ) -> Disks:
     """``completed``: all completions."""
     bios, carried = bios_of(window, requests, completed)
+    rests = rests_of(window, bios, sleeps)
+    bios = let_go_by(bios, rests)
     workers = workers_of(owners.syncs, requests, window.trace.facts)
     asking = asked_for(window, bios, owners, pools, sleeps)
     asker = np.where(asking.piece >= 0, asking.piece, owners.find(asking.tid, asking.time_ns))
@@ -149,6 +153,7 @@ def disks_of(
         flushes=flushes_awaited(bios, np.flatnonzero(owned), requests),
         held=held,
         held_ns=held_ns[held],
+        rests=rests,
         handed=asking.handed,
         first_commit=first_commit,
         first_request=first_commit + len(window.commits),

@@ -80,6 +80,7 @@ class Others:
         flushes = flushes_awaited(bios, np.flatnonzero(whole >= 0), disks.requests)
         alone = disks.spans_of(whole, flushes=flushes)
         alone.extend(self._scene.unissued(whole, flushes))
+        alone.extend(self._scene.rests(whole))
         ahead = self._ahead(tied)
 
         def seen(ranks: Ranks, is_ahead: int) -> Ranks:

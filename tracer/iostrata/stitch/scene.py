@@ -53,10 +53,20 @@ class Scene:
 
     def limited(self, owner: Ints) -> SpanList:
         """How long a limit held back what somebody (``owner``: of each bio) waited for."""
-        spans, disks, held = SpanList(), self.disks, self.disks.held
-        until, number = disks.bios.queue_ns[held], held + self.numbers.bio
-        rank = np.where(disks.bios.lowered[held], *LIMITED).astype(np.int16)
-        spans.add(owner[held], rank, disks.held_ns, until, number)
+        disks, held = self.disks, self.disks.held
+        spans = self._held_back(owner, held, disks.held_ns, disks.bios.queue_ns[held])
+        spans.extend(self.rests(owner))
+        return spans
+
+    def rests(self, owner: Ints) -> SpanList:
+        """The same, of what was left of those that were split."""
+        rests = self.disks.rests
+        return self._held_back(owner, rests.bio, rests.since_ns, rests.until_ns)
+
+    def _held_back(self, owner: Ints, bio: Ints, since_ns: Ints, until_ns: Ints) -> SpanList:
+        spans, lowered = SpanList(), self.disks.bios.lowered[bio]
+        rank = np.where(lowered, *LIMITED).astype(np.int16)
+        spans.add(owner[bio], rank, since_ns, until_ns, bio + self.numbers.bio)
         return spans
 
     def unissued(self, owner: Ints, flushes: Awaited | None = None) -> SpanList:

@@ -255,13 +255,13 @@ def issuers(
         np.flatnonzero(requests.issued_by[of] >= 0) for of in (carried.request, awaited.flush)
     )
     flushed, flush = awaited.bio[later], awaited.flush[later]
-    behind = requests.issue_ns[flush] > bios.queue_ns[flushed]
+    behind = requests.issue_ns[flush] > bios.let_go_ns[flushed]
     bio = np.concatenate([carried.bio[some], flushed[behind]])
     request = np.concatenate([carried.request[some], flush[behind]])
     mine = owner[bio] >= 0
     bio, request = bio[mine], request[mine]
     return Service(
-        owner[bio], requests.issued_by[request], bios.queue_ns[bio], requests.issue_ns[request]
+        owner[bio], requests.issued_by[request], bios.let_go_ns[bio], requests.issue_ns[request]
     )
 
 
@@ -276,7 +276,7 @@ def submitters(bios: Bios, carried: Carried, requests: Requests, owner: Ints) ->
     asked = asked[owner[asked] >= 0]
     bio = np.concatenate([carried.bio[mine], asked])
     until = np.concatenate([requests.issue_ns[carried.request[mine]], bios.got_ns[asked]])
-    return Service(owner[bio], bios.tid[bio], bios.queue_ns[bio], until)
+    return Service(owner[bio], bios.tid[bio], bios.let_go_ns[bio], until)
 
 
 def completers(requests: Requests, stacked: Ints, told: Ints) -> Service:

@@ -202,7 +202,9 @@ def _limits(window: Window, waited: Waited, people: People) -> Tell:
 
     def tell(spans: Spans, _: Ints | None) -> list[Parts]:
         bio = spans.of - waited.numbers.bio
-        event = held_by.at_or_before(waited.bios.key[bio], waited.bios.queue_ns[bio])
+        # Of one life, all are of one group; what is left of it is told of later than its queueing.
+        until = np.maximum(waited.bios.queue_ns[bio], waited.bios.life_end_ns[bio])
+        event = held_by.at_or_before(waited.bios.key[bio], until)
         group = np.where(event >= 0, at(held["cgroup"], event), 0)
         return [_all_of(spans, people.limits("io.max", group))]
 

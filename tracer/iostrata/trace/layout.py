@@ -785,6 +785,7 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("request_key", "<u8", 32),
         ("inode", "<u8", 40),
         ("dev", "<u4", 48),
+        ("rest", "<u4", 52),
     ),
     "handles_event": (
         ("time_ns", "<u8", 0),
