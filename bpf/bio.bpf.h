@@ -115,16 +115,27 @@ static __noinline void held_emit(struct bio *bio, bool rest)
 	emit_submit(e, POINT_block_bio_held);
 }
 
+/* What a bio was split off: what bio_chain() makes it point to. Device mapper says that what is left
+ * itself was split, which points to anything. */
+static __always_inline struct bio *rest_of(struct bio *split)
+{
+	struct bio *rest = PEEK(split, bi_private);
+
+	if (bpf_core_field_exists(split->bi_bdev) && PEEK(rest, bi_bdev) != PEEK(split, bi_bdev))
+		return split;
+	return rest;
+}
+
 /* What is left of a bio that was split is submitted again, and a limit of requests a second holds it
  * back anew (since Linux 9f5ede3c01f9, in v5.18). No point tells of that, nor is it queued again, as
  * BIO_TRACE_COMPLETION says that it was (submit_bio_noacct_nocheck of block/blk-core.c). So the worker
  * that takes it up tells, when that splits off more of it, or has got a request for the last of it. */
-static __always_inline void rest_tell(struct bio *bio)
+static __always_inline void rest_tell(struct bio *rest)
 {
-	if (likely(!current_is_pooled()) || !current_dispatches_throttled())
+	if (!current_dispatches_throttled())
 		return;
 	thread_help(1);
-	held_emit(bio, true);
+	held_emit(rest, true);
 }
 
 static __always_inline int bio_emit(struct bio *bio, __u32 dev, __u32 point)

@@ -160,7 +160,8 @@ static __always_inline int bio_split(struct bio *bio)
 
 	if (!dev)
 		return 0;
-	rest_tell(PEEK(bio, bi_private));
+	if (unlikely(current_is_pooled()))
+		rest_tell(rest_of(bio));
 	e = emit_reserve(POINT_block_split);
 	if (!e)
 		return 0;

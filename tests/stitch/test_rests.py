@@ -138,6 +138,36 @@ def test_below_a_stacked_device() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("limited", [True, False])
+def test_what_device_mapper_splits(limited: bool) -> None:
+    """It says of what is left itself that it was split, when the part before was handed on; a
+    limit of its device holds that back. A limit of the disk below holds a part of it back, which
+    was handed on by its writer."""
+    world = World()
+    world.builder.block(SDA, "sda")
+    world.builder.block(CRYPT, "dm-0", lower_keys=(SDA,))
+    Block(world, CRYPT).queue(2_000, 100, 0xD0, size=2 * SIZE)
+    Block(world, SDA).take_from(CRYPT, 2_100, 100, 0xE0)
+    Block(world, SDA).queue(2_150, 100, 0xE0)
+    world.emit("block_split", 2_200, 100, bio_key=0xD0, parent_key=0xDEAD, sector=24, dev=CRYPT,
+               size_bytes=SIZE, flags=DATA)  # fmt: skip
+    issue(world, 2_700, 100, 0, 0xE0)
+    rested(world, 500, 41_900)
+    handed = (42_000, DISPATCH) if limited else (2_300, 100)
+    Block(world, SDA).take_from(CRYPT, *handed, 0xE1, old_sector=24, sector=24)
+    world.emit("block_bio_held", 42_050, DISPATCH, bio_key=0xE1, cgroup=4711)
+    Block(world, SDA).queue(42_050, DISPATCH, 0xE1, sector=24, kernel=1, held=1)
+    issue(world, 42_500, DISPATCH, 1, 0xE1)
+    Block(world, CRYPT).complete(52_500, 0xD0, size=2 * SIZE)
+    one_write(world, CRYPT, 53_000)
+    assert accounts(told(world)) == {
+        100: [{
+            "syscall": 1_000, "wakeup.interrupt": 500, "block.stacked": 150, "block.Q2D": 1_000,
+            "throttle.io": 42_050 - 12_700, "device.data": 20_000,
+        }]
+    }  # fmt: skip
+
+
 def test_another_of_the_same_key_has_nothing_of_it() -> None:
     """Whoever has its memory next is not split, and is complete before it is told of again."""
     world = in_three()

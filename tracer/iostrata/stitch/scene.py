@@ -36,7 +36,7 @@ from iostrata.stitch.wakeup import Sleeps, sleeps_of
 from iostrata.stitch.window import Columns, Window
 
 LIMITED: Final = RANK["lower.throttle.io"], RANK["throttle.io"]
-"""Of what is below a stacked device, and else."""
+"""Of what is below a stacked device, or else in it meanwhile, and of others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,18 +54,21 @@ class Scene:
     def limited(self, owner: Ints) -> SpanList:
         """How long a limit held back what somebody (``owner``: of each bio) waited for."""
         disks, held = self.disks, self.disks.held
-        spans = self._held_back(owner, held, disks.held_ns, disks.bios.queue_ns[held])
+        until, below = disks.bios.queue_ns[held], disks.bios.lowered[held]
+        spans = self._held_back(owner, held, disks.held_ns, until, below)
         spans.extend(self.rests(owner))
         return spans
 
     def rests(self, owner: Ints) -> SpanList:
         """The same, of what was left of those that were split."""
         rests = self.disks.rests
-        return self._held_back(owner, rests.bio, rests.since_ns, rests.until_ns)
+        below = self.disks.bios.lowered[rests.bio] | rests.mapped
+        return self._held_back(owner, rests.bio, rests.since_ns, rests.until_ns, below)
 
-    def _held_back(self, owner: Ints, bio: Ints, since_ns: Ints, until_ns: Ints) -> SpanList:
-        spans, lowered = SpanList(), self.disks.bios.lowered[bio]
-        rank = np.where(lowered, *LIMITED).astype(np.int16)
+    def _held_back(
+        self, owner: Ints, bio: Ints, since_ns: Ints, until_ns: Ints, below: NDArray[np.bool_]
+    ) -> SpanList:
+        spans, rank = SpanList(), np.where(below, *LIMITED).astype(np.int16)
         spans.add(owner[bio], rank, since_ns, until_ns, bio + self.numbers.bio)
         return spans
 
