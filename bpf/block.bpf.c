@@ -54,25 +54,13 @@ static __always_inline bool read_note_held(struct bio *bio)
 	return true;
 }
 
-/* The disk that a device's node is of, NULL: the kernel does not say. */
-static __always_inline struct gendisk *disk_of_node(struct file *file)
-{
-	struct bdev_inode *node;
-
-	if (!bpf_core_type_exists(struct bdev_inode))
-		return NULL;
-	node = (void *)BPF_CORE_READ(file, f_mapping, host) -
-	       bpf_core_field_offset(struct bdev_inode, vfs_inode);
-	return PEEK(node, bdev.bd_disk);
-}
-
 /* A disk itself has no file system that tells of its sync: a worker that queues something there is
  * at it, if its work is libaio's fsync of that disk (aio_fsync_work of fs/aio.c). */
 static __noinline void node_sync_tell(__u32 disk)
 {
 	struct work_struct *work = current_work(current_task());
 	struct fsync_iocb *fsync;
-	struct gendisk *synced;
+	struct block_device *synced;
 	struct inode *inode;
 	struct file *file;
 	__u32 dev, datasync;
@@ -87,8 +75,8 @@ static __noinline void node_sync_tell(__u32 disk)
 	inode = file ? PEEK(file, f_inode) : NULL;
 	if (!inode || (PEEK(inode, i_mode) & S_IFMT) != S_IFBLK)
 		return;
-	synced = disk_of_node(file);
-	if (!synced || disk_dev_of(synced) != disk)
+	synced = (void *)device_at_node((__u64)BPF_CORE_READ(file, f_mapping, host));
+	if (!synced || disk_dev_of(PEEK(synced, bd_disk)) != disk)
 		return;
 	dev = PEEK(inode, i_rdev);
 	datasync = PEEK(fsync, datasync);

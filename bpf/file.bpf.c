@@ -91,13 +91,9 @@ static __always_inline __u32 disk_dev_at(struct block_device *bdev)
 static __always_inline struct block_device *device_of_node(struct file *file)
 {
 	struct address_space *mapping = LOOK(file, f_mapping);
-	__u64 key = LOOK_KEY(mapping, host);
+	__u64 key = device_at_node(LOOK_KEY(mapping, host));
 
-	if (!bpf_core_type_exists(struct bdev_inode))
-		return NULL;
-	key -= bpf_core_field_offset(struct bdev_inode, vfs_inode);
-	key += bpf_core_field_offset(struct bdev_inode, bdev);
-	return TYPED(block_device, key);
+	return key ? TYPED(block_device, key) : NULL;
 }
 
 /* The disk is watched before anything is queued there: that may be left to a worker of the kernel's,

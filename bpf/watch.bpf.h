@@ -70,4 +70,13 @@ static __always_inline __u32 bdev_disk_dev(struct block_device *bdev)
 	return disk_dev(bdev->bd_disk);
 }
 
+/* The address of the device that an inode, by its own, is the node of; 0: the kernel does not say. */
+static __always_inline __u64 device_at_node(__u64 inode_key)
+{
+	if (!bpf_core_type_exists(struct bdev_inode))
+		return 0;
+	inode_key -= bpf_core_field_offset(struct bdev_inode, vfs_inode);
+	return inode_key + bpf_core_field_offset(struct bdev_inode, bdev);
+}
+
 #endif
