@@ -87,21 +87,15 @@ class Disks:
         """Of each bio, by number: both who may wait for it."""
         return self.piece, self.activity
 
-    def spans_of(
-        self,
-        owner: Ints,
-        log: NDArray[np.bool_] | None = None,
-        flushes: Awaited | None = None,
-    ) -> SpanList:
+    def spans_of(self, owner: Ints, flushes: Awaited | None = None) -> SpanList:
         """What became of the bios that somebody (``owner``: of each) waited for.
 
-        ``log``: which are of a log, where not as ever; ``flushes``: what they waited for, if not
-        those that have owners.
+        ``flushes``: what they waited for, if not those that have owners.
         """
         return spans_of_bios(
             self.bios, self.requests, self.carried,
             self.flushes if flushes is None else flushes, owner,
-            self.logged if log is None else log, self.stack.stacked,
+            self.logged, self.stack.stacked,
         )  # fmt: skip
 
     def ties(self) -> tuple[Ints, Ints]:
@@ -149,7 +143,7 @@ def disks_of(
         asker=asker,
         piece=piece,
         commit=commit,
-        logged=journal | of_fast_commits(window, bios),
+        logged=of_fast_commits(window, bios) | _logged(window, bios, commit),
         flushes=flushes_awaited(bios, np.flatnonzero(owned), requests),
         held=held,
         held_ns=held_ns[held],
@@ -158,6 +152,15 @@ def disks_of(
         first_commit=first_commit,
         first_request=first_commit + len(window.commits),
     )
+
+
+def _logged(window: Window, bios: Bios, commit: Ints) -> NDArray[np.bool_]:
+    """Ordered mode writes data before the log, with neither the flag nor the name of a journal."""
+    if not len(window.commits):
+        return np.zeros(len(bios), np.bool_)
+    of_log = bios.meta | bios.of_root(bios.wants_flush) | (at(window.commits.store, commit) > 0)
+    logged: NDArray[np.bool_] = (commit >= 0) & of_log
+    return logged
 
 
 def _of_roots(bios: Bios, columns: Iterable[Ints]) -> list[Ints]:

@@ -130,16 +130,10 @@ class Inside:
 def _phases_and_bios(scene: Scene) -> Spans:
     """What went on inside each commit and below each request; ``owner`` is its number."""
     disks, commits = scene.disks, scene.window.commits
-    in_commit = (disks.activity >= 0) & (disks.activity < disks.first_request)
     spans, ran = SpanList(), phases(commits)
     number = ran.of + scene.numbers.commit
     spans.add(ran.owner + disks.first_commit, ran.rank, ran.begin_ns, ran.end_ns, number)
-    # Ordered mode writes data before the log, with neither the flag nor the name of a journal.
-    bios, commit = disks.bios, np.where(in_commit, disks.activity - disks.first_commit, -1)
-    logged = in_commit & (
-        bios.meta | bios.of_root(bios.wants_flush) | (at(commits.store, commit) > 0)
-    )
-    spans.extend(disks.spans_of(disks.activity, logged))
+    spans.extend(disks.spans_of(disks.activity))
     return spans.collect()
 
 

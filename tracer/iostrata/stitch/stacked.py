@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stage stitch: bios on stacked devices in, whose everything below them is out.
 
-Five things tie what goes on below to the bio above. A clone says the place that it was
+Several things tie what goes on below to the bio above. A clone says the place that it was
 made for (device mapper, md; in ``Bios.parent``). A loop device's worker writes the file
 below for one request after the other: its direct I/O bears the request's key
 (``Bios.above``), and a sync of the file is for the flush that it runs in, of which a disk
 has one at a time. What md does for a stripe, and a mirror on its disks, has the place there of
-what is written above (``stripes``). What device mapper does there for itself, and what arrays
-and caches log, is for all that is kept waiting meanwhile (``Upkeep``). For what remains there
-is only time: a bio of a kernel thread that lived within one above is for the first to end of
-those.
+what is written above (``stripes``); so it is where nobody tells anything, or the very thread
+that queued the one above queues those below, too (``legs``). What device mapper does there for
+itself, and what arrays and caches log, is for all that is kept waiting meanwhile (``Upkeep``).
+For what remains there is only time: a bio of a kernel thread that lived within one above is for
+the first to end of those.
 
 A request on a loop device is an *activity* like a journal commit: what belongs to it is
 its own first, and becomes that of whoever waits for the request.
@@ -29,6 +30,7 @@ from iostrata.layers import RANK
 from iostrata.stitch.arrays import arrays_of, is_mirror, told_of
 from iostrata.stitch.bios import Bios, Carried, lowered, roots
 from iostrata.stitch.blockio import flushes_awaited, is_bare, kinds_of
+from iostrata.stitch.legs import at_same_place, of_own_threads
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.spans import Edges, Ranks
 from iostrata.stitch.stripes import of_stripes, of_striping
@@ -38,6 +40,7 @@ from iostrata.stitch.upkeep import (
     NONE,
     NOTHING,
     Upkeep,
+    is_of_snapshot,
     logged_of,
     read_for_stripes,
     upkeep_of,
@@ -217,15 +220,22 @@ class Stack:
         loose[log.bio] = False
         loose &= ~_of_mirrors(bios, trace.facts)
         self.upkeep = Upkeep(**joined([upkeep, log]))
+        placed = at_same_place(self.bios, bare, loose, lower_of, _no_mirrors(trace))
+        loose &= placed < 0
+        leg = np.maximum(placed, of_own_threads(self.bios, bare, owned, lower_of))
+        with_stripes = replace(bios, parent=np.where(leg >= 0, leg, parent))
         parent, above, tied = _by_time(with_stripes, requests, bare, loose, above, lower_of)
         read = read_for_stripes(bios, loose, parent, lower_of, window)
         tied_by[read.bio] = PLACE
         self.upkeep = Upkeep(**joined([self.upkeep, read, others]))
-        self.tied_by = bios.of_root(np.where(tied, TIME, tied_by))
+        tied_by[tied], tied_by[placed >= 0] = TIME, PLACE
+        self.tied_by = self.bios.of_root(tied_by)
         lower = lowered(parent, above, bios.device_key)
         if len(self.upkeep.bio):
             lower |= one_of(roots(parent), self.upkeep.bio)
-        self.bios = replace(bios, parent=parent, above=above, lowered=lower)
+        # What is made anew for a disk may have lost what that above was said to be.
+        meta = bios.meta | bios.meta[roots(parent)]
+        self.bios = replace(bios, parent=parent, above=above, lowered=lower, meta=meta)
 
     def edges(
         self,
@@ -365,6 +375,14 @@ def _of_mirrors(bios: Bios, facts: Facts) -> NDArray[np.bool_]:
     return one_of(
         bios.device_key, [facts.disk_of(key) for one in mirrors for key in one.lower_keys]
     )
+
+
+def _no_mirrors(trace: Trace) -> set[int]:
+    """Devices of which is known how they lie on their disks, and snapshots with what they are of:
+    what those copy has its place, too."""
+    blocks = trace.facts.blocks
+    snapshots = {key for key, block in blocks.items() if is_of_snapshot(block, blocks)}
+    return snapshots.union(arrays_of(trace), told_of(trace.facts))
 
 
 def _by_time(

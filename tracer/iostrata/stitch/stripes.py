@@ -55,7 +55,7 @@ def of_stripes(bios: Bios, rows: Ints, above: Ints, devices: Ints, array: Array)
         found = _beside_data(bios, rows, device, devices)
         return found, (found >= 0) | (told[rows] & ~_alone(bios, rows, above)), NO_OTHERS
     place = np.where(told[rows], layout.place_on(bios.device_key[rows], bios.sector[rows]), -1)
-    found = _first_to_end(bios, rows, place, above, layout)
+    found = first_to_end(bios, rows, place, above, layout)
     return found, place >= 0, _others(bios, rows, place, found, above, layout)
 
 
@@ -71,7 +71,7 @@ def of_striping(
         place = np.where(there, layout.place_on(device, bios.sector[rows]), -1)
         settled |= place >= 0
         if len(above):
-            mine = _first_to_end(bios, rows, place, above, layout)
+            mine = first_to_end(bios, rows, place, above, layout)
             others.append(_others(bios, rows, place, mine, above, layout))
             found = np.where(mine >= 0, mine, found)
     if mirror:
@@ -119,7 +119,7 @@ def _known(bios: Bios, data: Ints, above: Ints, layouts: Iterable[Layout]) -> La
     return agreed(every, bios.sector[above], bios.size_bytes[above])
 
 
-def _first_to_end(bios: Bios, rows: Ints, place: Ints, above: Ints, layout: Layout) -> Ints:
+def first_to_end(bios: Bios, rows: Ints, place: Ints, above: Ints, layout: Layout) -> Ints:
     """Of the writes that have a place, and all of a bio there, the first to end: what is written of
     a stripe for several ends before any of them, and for the next only afterwards."""
     found = np.full(len(rows), -1)
