@@ -6,10 +6,21 @@ from __future__ import annotations
 
 import pytest
 
+from iostrata.analysis import analyse
+from iostrata.recording import open_recording
 from iostrata.trace.facts import Striping
 from iostrata.trace.layout import WAKE_THREAD
-from tests.stitch.test_below import KWORKER, LOOP, SDA, THIN, Block, one_write, told
-from tests.stitch.test_truth import accounts
+from tests.stitch.test_below import (
+    KWORKER,
+    LOOP,
+    RECORDINGS,
+    SDA,
+    THIN,
+    Block,
+    one_write,
+    told,
+)
+from tests.stitch.test_truth import accounts, conserves
 from tests.stitch.test_upkeep import of_kernel
 from tests.stitch.test_wakers import resume
 from tests.synthetic import META, SYNC, WRITE, World, Writer, device
@@ -157,3 +168,14 @@ def test_data_that_a_journal_writes_on_a_loop_device_is_data_below_it() -> None:
     fsync(world, 2_000, 71_000, disk=LOOP)
     (account,) = accounts(told(world))[100]
     assert (account["device.data"], account["device.journal"]) == (18_500, 18_000)
+
+
+@pytest.mark.parametrize("name", ["dm_raid1", "dm_mirror_journal"])
+def test_where_a_program_writes_nothing_its_devices_have_no_data(name: str) -> None:
+    """It truncates the file that it has just written, and syncs: there is nothing but the log."""
+    breakdown = analyse(open_recording(RECORDINGS / name))
+    conserves(breakdown)
+    rows = [layer.row for layer in breakdown.layers]
+    took = dict(zip(rows, breakdown.time_ns.sum(axis=0).tolist(), strict=True))
+    assert took["device.data"] == 0
+    assert took["device.journal"] > 0
