@@ -175,7 +175,6 @@ def test_where_a_program_writes_nothing_its_devices_have_no_data(name: str) -> N
     """It truncates the file that it has just written, and syncs: there is nothing but the log."""
     breakdown = analyse(open_recording(RECORDINGS / name))
     conserves(breakdown)
-    rows = [layer.row for layer in breakdown.layers]
-    took = dict(zip(rows, breakdown.time_ns.sum(axis=1).tolist(), strict=True))
-    assert took["device.data"] == 0
-    assert took["device.journal"] > 0
+    rows = {layer.row for layer in breakdown.layers}
+    assert "device.journal" in rows
+    assert "device.data" not in rows
