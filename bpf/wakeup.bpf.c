@@ -260,15 +260,18 @@ int wakeup_switch(__u64 *ctx)
 		run_begins(runs_of(current_cpu()), next, now_ns);
 	}
 	thread = thread_of(prev->pid);
-	if (thread && thread_at_work(thread)) {
+	if (thread && !thread_at_work(thread)) {
+		by = stop_of(ctx, prev);
+		if (unlikely(by))
+			stop_begin(thread, prev, by, now_ns ? now_ns : bpf_ktime_get_ns());
+		/* What it asked for may wait for it, in a call that is not looked at, or in none. */
+		if (by || !thread->collects)
+			thread = NULL;
+	}
+	if (thread) {
 		if (!now_ns)
 			now_ns = bpf_ktime_get_ns();
 		leaves(ctx, thread, prev, now_ns);
-	} else if (thread && unlikely(by = stop_of(ctx, prev))) {
-		stop_begin(thread, prev, by, now_ns ? now_ns : bpf_ktime_get_ns());
-	} else if (thread && thread->collects) {
-		/* It may be what its requests wait for, in a call that is not looked at, or in none. */
-		leaves(ctx, thread, prev, now_ns ? now_ns : bpf_ktime_get_ns());
 	}
 	thread = thread_of(next->pid);
 	if (thread && thread->off_ns)
