@@ -70,8 +70,8 @@ def test_who_has_no_cpu_to_collect_what_is_complete(tmp_path: Path, disk: Path) 
     found = analyse(open_recording(Path(output)))
     assert len(found.writes) == COLLECTED
     rows = {layer.row: int(ns.sum()) for layer, ns in zip(found.layers, found.time_ns, strict=True)}
-    # It had the CPU seldom, which the busy one has at a better priority.
-    assert waited_ns > 0.5 * found.writes.latency_ns.sum()
+    # The busy one has the CPU at a better priority: so do workers, which it keeps waiting as well.
+    assert waited_ns > 0.2 * found.writes.latency_ns.sum()
     # Whoever serves it has no CPU at times, either.
     assert rows["wakeup.runqueue"] >= 0.95 * waited_ns, rows
     assert rows["wakeup.reap"] < 0.1 * waited_ns, rows

@@ -17,6 +17,7 @@ from tests.root.test_record import good
 
 NUMBERS = {"x86_64": 314, "aarch64": 274}
 RUNTIME_NS, PERIOD_NS = 2_000_000, 20_000_000
+OTHERS = ("device.data", "wakeup.runqueue")
 
 # For how long it could have run within its writes, and did not, is in the kernel's own account.
 WRITER = """
@@ -70,7 +71,10 @@ def test_what_a_runtime_that_is_used_up_takes(
     each_ns = rows["throttle.cpu"]["mean_ns"]
     # Where the kernel tells of no wake-up, the wait behind that is part of the sleep.
     asleep_ns = sum(sleeps["mean_ns"] for sleeps in document["quality"].get("unseen", []))
-    assert 0.95 * waited_ns - asleep_ns * writes <= each_ns * writes <= 1.01 * waited_ns, rows
+    # On a busy machine more of it is on its way meanwhile, or waits for another's interrupt.
+    others_ns = sum(rows[row]["mean_ns"] for row in OTHERS if row in rows)
+    least_ns = 0.95 * waited_ns - (asleep_ns + others_ns) * writes
+    assert least_ns <= each_ns * writes <= 1.01 * waited_ns, rows
     assert each_ns * writes > 0.5 * waited_ns
     named = {part["process"]: part["mean_ns"] for part in rows["throttle.cpu"]["behind"]}
     assert named == {"SCHED_DEADLINE": pytest.approx(each_ns)}
