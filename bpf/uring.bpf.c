@@ -250,7 +250,6 @@ static __always_inline int submitted(struct io_kiocb *req)
 	if (!thread)
 		return 0;
 	tag = completion_tag(PEEK(req, ctx), req->cqe.user_data);
-	thread->collects = 1;
 	if (request_emit(req, opcode, tag, POINT_io_uring_submit_req))
 		thread->uring_concerned = 1;
 	return 0;

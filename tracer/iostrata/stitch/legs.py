@@ -62,13 +62,18 @@ def _silent(
     bios: Bios, bare: NDArray[np.bool_], some: NDArray[np.bool_], lower_of: Mapping[int, Ints]
 ) -> Iterator[tuple[int, Ints, Ints]]:
     """Devices that say nothing; which of ``some`` bios were written below each, and what to it."""
-    child = np.flatnonzero(bios.parent >= 0)
-    above = bios.device_key[bios.parent[child]]
-    told = set(above[above != bios.device_key[child]].tolist())
     written = ~bios.read & (bios.size_bytes > 0) & (bios.life_end_ns >= 0)
     below = np.flatnonzero(written & some & (bios.parent < 0) & (bios.above < 0))
+    # Mostly all have said for what they are.
+    if not len(below):
+        return
+    child = np.flatnonzero(bios.parent >= 0)
+    over = bios.device_key[bios.parent[child]]
+    told = set(distinct(over[over != bios.device_key[child]]).tolist())
     for device, devices in lower_of.items():
-        rows = below[one_of(bios.device_key[below], devices)] if device not in told else below[:0]
+        if device in told:
+            continue
+        rows = below[one_of(bios.device_key[below], devices)]
         above = np.flatnonzero(bare & written & (bios.device_key == device)) if len(rows) else rows
         if len(above):
             yield device, rows, above
