@@ -3,6 +3,9 @@
 #ifndef IOSTRATA_BIO_BPF_H
 #define IOSTRATA_BIO_BPF_H
 
+#include <linux/major.h>
+
+#include "block.bpf.h"
 #include "data.bpf.h"
 #include "inode.bpf.h"
 #include "throttle.bpf.h"
@@ -36,10 +39,11 @@ static __always_inline __u32 bio_dev_at_once(struct bio *bio)
 }
 
 /* A loop device's request carries the control block of its I/O on the file below, and a
- * file's direct I/O is what its bios point to.  Nothing here tells that it is one: the
- * result means something only if such a request is in flight. */
+ * file's direct I/O is what its bios point to; other bios point to anything else.  0: it is for no
+ * loop device's request. */
 static __always_inline __u64 request_above(struct bio *bio)
 {
+	struct request *above;
 	struct kiocb *iocb;
 
 	if (!bpf_core_type_exists(struct loop_cmd) || !bpf_core_type_exists(struct iomap_dio))
@@ -47,8 +51,9 @@ static __always_inline __u64 request_above(struct bio *bio)
 	iocb = PEEK((struct iomap_dio *)bio->bi_private, iocb);
 	if (!iocb)
 		return 0;
-	return (__u64)iocb - bpf_core_field_offset(struct loop_cmd, iocb) -
-	       bpf_core_type_size(struct request);
+	above = (void *)iocb - bpf_core_field_offset(struct loop_cmd, iocb) -
+		bpf_core_type_size(struct request);
+	return request_dev_of(above) >> 20 == LOOP_MAJOR ? (__u64)above : 0;
 }
 
 /* What direct I/O to a disk itself is for, if the bio is part of that: nothing else before a bio leads
@@ -161,7 +166,7 @@ static __always_inline int bio_emit(struct bio *bio, __u32 dev, __u32 point)
 	e->block_bio_queue.dev = dev;
 	e->block_bio_queue.size_bytes = bio->bi_iter.bi_size;
 	e->block_bio_queue.flags = bio->bi_opf;
-	e->block_bio_queue.kernel_thread = kernel_thread;
+	e->block_bio_queue.kernel_thread = above_key ? QUEUER_LOOP : kernel_thread;
 	e->block_bio_queue.above_key = above_key;
 	e->block_bio_queue.held = held;
 	e->block_bio_queue.data_tid = data_tid;

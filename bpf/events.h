@@ -210,6 +210,13 @@ struct iclog_event {
 	unsigned int state;
 };
 
+/* Who queued a bio. */
+enum queuer {
+	QUEUER_PROGRAM,
+	QUEUER_KERNEL_THREAD,
+	QUEUER_LOOP, /* a kernel thread, for a loop device's request */
+};
+
 struct bio_event {
 	EVENT_HEADER;
 	unsigned long long bio_key;
@@ -217,9 +224,9 @@ struct bio_event {
 	unsigned int dev;          /* the whole disk, never a partition */
 	unsigned int size_bytes;
 	unsigned int flags;         /* bi_opf: the operation in the low 8 bits */
-	unsigned int kernel_thread; /* 1: queued by a kernel thread */
-	/* Of a kernel thread's direct I/O: the request of a loop device that it is for, if a
-	 * request is there; 0: none. */
+	unsigned int kernel_thread; /* enum queuer */
+	/* A loop device's request that a kernel thread's direct I/O is for; 0: none.  Older recorders,
+	 * which know no QUEUER_LOOP, tell anything where it is for none. */
 	unsigned long long above_key;
 	unsigned int held; /* 1: a control group's limit had held it back until now */
 	/* Of what a kernel thread writes of a file: who wrote to that last; 0: not known. */

@@ -81,7 +81,6 @@ def test_no_other_place_names_a_hop_or_what_a_role_is_recorded_for() -> None:
         ("analysis/networks.py", "iscsi"),
         ("analysis/networks.py", "nbd"),
         ("analysis/networks.py", "virtio"),
-        *(("analysis/quality.py", kind) for kind in ("ceph", "fuse", "nfs", "virtiofs")),
         ("record/duties.py", "nbd"),
         ("record/duties.py", "osd"),
         ("record/duties.py", "virtiofs"),

@@ -17,7 +17,7 @@ from iostrata.stitch.bios import bios_of
 from iostrata.stitch.requests import requests_of
 from iostrata.stitch.stitch import stitch
 from iostrata.stitch.window import NO_COMMITS, whole, window_of
-from iostrata.trace.layout import WAKE_INTERRUPT
+from iostrata.trace.layout import QUEUER_KERNEL_THREAD, QUEUER_LOOP, WAKE_INTERRUPT
 from iostrata.trace.read import read_trace
 from tests.reading import O_DIRECT
 from tests.stitch.test_truth import accounts, analysed, conserves
@@ -465,10 +465,18 @@ def test_what_is_tied_to_nobodys_is_not_counted() -> None:
 
 @pytest.mark.parametrize(
     ("lower", "mounted", "said"),
-    [((SDA,), "ext4", False), ((41,), "tmpfs", False), ((41,), "", True), ((), "", True)],
+    [
+        ((SDA,), "ext4", ""),
+        ((41,), "btrfs", ""),
+        ((41,), "tmpfs", "its file is on tmpfs, which is not looked into for it"),
+        ((41,), "overlay", "its file is on overlay, which is not looked into for it"),
+        ((41,), "fuse.x", "its file is on fuse, which is not looked into for it"),
+        ((41,), "", "on which disk its file is (as one on btrfs) is not known"),
+        ((), "", "on which disk its file is (as one on btrfs) is not known"),
+    ],
 )
 def test_a_loop_device_whose_file_is_nobody_knows_where(
-    lower: tuple[int, ...], mounted: str, *, said: bool
+    lower: tuple[int, ...], mounted: str, said: str
 ) -> None:
     """On a btrfs: the number of its subvolume is no mount's."""
     world = World()
@@ -480,7 +488,7 @@ def test_a_loop_device_whose_file_is_nobody_knows_where(
     loop.request(2_500, 61_000, 0xA0, 0xB0)
     one_write(world, LOOP, 61_500)
     lines = [gap for gap in told(world).quality.not_observed if gap.layer == "below loop0"]
-    assert [gap.merged_into for gap in lines] == ["device"] * said
+    assert [(gap.reason, gap.merged_into) for gap in lines] == [(said, "device")] * bool(said)
 
 
 @pytest.mark.parametrize("known", [False, True])
@@ -577,6 +585,43 @@ def test_what_a_loop_devices_worker_writes_is_for_the_request_that_it_names() ->
         }],
     }  # fmt: skip
     assert breakdown.quality.ties == {"key": 4}
+
+
+@pytest.mark.parametrize("queuer", [QUEUER_KERNEL_THREAD, QUEUER_LOOP])
+def test_what_is_for_a_request_that_is_not_recorded_is_anothers(queuer: int) -> None:
+    """Another loop device's, on the same disk, which the same worker serves: it lives within the
+    flush of the one that is recorded, as what only time ties would."""
+    world = on_loop()
+    loop, disk = Block(world, LOOP), Block(world, SDA)
+    loop.queue(2_000, 100, 0xB0)
+    loop.request(2_500, 61_000, 0xA0, 0xB0)
+    disk.queue(5_000, KWORKER, 0xC0, kernel=QUEUER_LOOP, above=0xA0)
+    disk.request(5_500, 20_500, 0xD0, 0xC0)
+    disk.queue(25_000, KWORKER, 0xC1, sector=512, kernel=queuer, above=0xA9)
+    disk.request(25_500, 60_500, 0xD1, 0xC1, sector=512)
+    one_write(world, LOOP, 61_500)
+    breakdown = told(world)
+    (account,) = accounts(breakdown)[100]
+    known = queuer == QUEUER_LOOP
+    assert account["device.data"] == (15_000 if known else 50_000)
+    assert breakdown.quality.ties == {"key": 2} | ({} if known else {"time": 1})
+    assert not breakdown.quality.left_over
+
+
+@pytest.mark.parametrize("queuer", [QUEUER_KERNEL_THREAD, QUEUER_LOOP])
+def test_what_is_for_anothers_request_is_known_to_be_anothers(queuer: int) -> None:
+    """Who sleeps meanwhile, with nothing under way, does not wait for it: its own is known, too."""
+    world = on_loop()
+    loop, disk = Block(world, LOOP), Block(world, SDA)
+    loop.queue(2_000, 100, 0xB0)
+    loop.request(2_500, 21_000, 0xA0, 0xB0)
+    loop.queue(22_000, 200, 0xB1, sector=64)
+    loop.request(22_500, 61_000, 0xA1, 0xB1, sector=64, tid=200)
+    disk.queue(25_000, KWORKER, 0xC1, sector=512, kernel=queuer, above=0xA1)
+    disk.request(25_500, 60_500, 0xD1, 0xC1, sector=512)
+    one_write(world, LOOP, 61_500)
+    left = told(world).quality.left_over
+    assert [one.kind for one in left] == ["request"] * (queuer == QUEUER_KERNEL_THREAD)
 
 
 @pytest.mark.parametrize("inode", [13, None], ids=["inode", "no-inode"])

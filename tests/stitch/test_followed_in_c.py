@@ -122,7 +122,7 @@ def test_what_waits_come_to(seed: int, count: int, apart: int) -> None:
 
 def test_what_needs_more_room_than_there_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "FEW_WAITS", 0)
-    wakers = Some(298, 60)
+    wakers = Some(245, 60)
     front = wakers.waits().where(np.arange(60) == 0)
     found = wakers.came_to(front, in_c=True)
     # So many more than the room of a front of one.

@@ -60,8 +60,8 @@ LOOP_MAJOR: Final = 7
 UNTRUE_COST: Final = "recorder: the CPU time that it tells cannot be: what it took is not known"
 MOST_PASSING: Final = 8
 """Disks that are told of one by one."""
-ELSEWHERE: Final = frozenset({"9p", "ceph", "cifs", "fuse", "fuseblk", "nfs", "nfs4", "virtiofs"})
-"""File systems that are on no disk of their machine's."""
+ON_DEVICES: Final = frozenset({"btrfs"})
+"""File systems that lie on devices, but have a number of their own."""
 KERNEL_ERRORS: Final = range(-4095, 0)
 WITHOUT_CALLS: Final = {
     prefix: each.without for each in VISIBILITY if each.calls for prefix in each.prefixes
@@ -278,7 +278,8 @@ def _files_taken_for_one(trace: Trace) -> Iterator[NotObserved]:
 
 def _files_of_loops(trace: Trace) -> Iterator[NotObserved]:
     """Loop devices of whose file the recorder knows no disk, but which may well be on one, or whose
-    file is on a file system that another machine, or a daemon, has.
+    file is on a file system that lies on no device itself: on another machine, in memory, a
+    daemon's, or on another file system (overlay).
 
     stat(2) has a number for each subvolume of a btrfs that is no mount's. And what was set up and
     taken down in between, or anew with another file, has none that was seen.
@@ -288,13 +289,12 @@ def _files_of_loops(trace: Trace) -> Iterator[NotObserved]:
         known = key >> MINOR_BITS != LOOP_MAJOR
         what = "which file it was, and so on which disk, is not known for all of the time"
         if block.backing:
-            known = any(
-                facts.disk_of(lower) in facts.blocks or facts.file_system(lower) != "unknown"
-                for lower in block.lower_keys
-            )
+            lower = [of for of in block.lower_keys if of not in facts.blocks]
+            kinds = {_type(facts.file_system(of)) for of in lower}
+            known = bool(block.lower_keys) and kinds <= ON_DEVICES
             what = "on which disk its file is (as one on btrfs) is not known"
-            for kind in {_type(facts.file_system(lower)) for lower in block.lower_keys} & ELSEWHERE:
-                known, what = False, f"its file is on {kind}, which is not looked into for it"
+            for kind in sorted(kinds - ON_DEVICES - {"unknown"}):
+                what = f"its file is on {kind}, which is not looked into for it"
         if not known and key in trace.points["block_rq_issue"].values("dev"):
             # The disk of the file that it was given meanwhile was not watched for it.
             its = "device" if block.backing else "device, wakeup.interrupt and unattributed"

@@ -193,12 +193,14 @@ def _foreign(
     """Which of the requests that are not ``used`` are known to be another's; of the others, nobody
     asks whose else they may be.
 
-    A commit is told of as one; so are the requests that it consists of.
+    A commit is told of as one; so are the requests that it consists of. So is what a loop device's
+    request consists of, if that is recorded; else it is another's.
     """
     found, apart = requests.read.copy(), _apart(window)
 
     def outside(rows: Ints) -> NDArray[np.bool_]:
-        return ~bios.kernel_thread[rows] | one_of(bios.tid[rows], apart)
+        apart_from_writes: NDArray[np.bool_] = ~bios.kernel_thread[rows] | bios.for_loop[rows]
+        return apart_from_writes | one_of(bios.tid[rows], apart)
 
     # Behind the last one is what has none.
     unused = np.append(~used, False)

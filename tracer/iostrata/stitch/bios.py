@@ -27,6 +27,7 @@ from iostrata.stitch.cloned import with_cloned
 from iostrata.stitch.lives import Issued, Lives, lives_of
 from iostrata.stitch.requests import META, OP_DISCARD, OPERATION_MASK, Requests, reads_data
 from iostrata.stitch.window import Columns, Window
+from iostrata.trace.layout import QUEUER_LOOP
 
 MERGED: Final = 128
 """So many further bios of a request are recorded (MAX_MERGED of bpf/block.bpf.c)."""
@@ -43,7 +44,8 @@ class Bios:
     being queued; ``held_below``: it came of another, and a limit kept it itself.
     ``data_tid``: who wrote last to the file that a kernel thread writes, 0: not told.
     ``parent``: the row that it came of, -1: it was queued for its own sake. ``above``: the row of
-    the Requests on a loop device that it is for. ``lowered``: it is on a device below that of
+    the Requests on a loop device that it is for; ``for_loop``: it is for one, be that recorded or
+    not. ``lowered``: it is on a device below that of
     one of these. ``old_device_key``, ``old_sector``, ``handed_ns``: where the bio was that it was
     made for, and when it was handed on, as Begun has them. ``queue_ns``: Q, for what was split off
     the whole one's; ``let_go_ns``: the same, or when a limit let it go that had held it back since
@@ -70,6 +72,7 @@ class Bios:
     data_tid: Ints
     parent: Ints
     above: Ints
+    for_loop: NDArray[np.bool_]
     lowered: NDArray[np.bool_]
     old_device_key: Ints
     old_sector: Ints
@@ -152,6 +155,7 @@ def bios_of(window: Window, requests: Requests, completed: Columns) -> tuple[Bio
         data_tid=begun.data_tid[root],
         parent=parent,
         above=above,
+        for_loop=begun.kernel_thread[root] == QUEUER_LOOP,
         lowered=lowered(parent, above, begun.device_key),
         old_device_key=begun.old_device_key,
         old_sector=begun.old_sector,

@@ -206,7 +206,8 @@ class Stack:
             above[above >= 0], -1,
         )  # fmt: skip
         above = np.where(owned, -1, above)
-        loose = (bios.parent < 0) & (above < 0) & ~owned & bios.kernel_thread
+        # What is for a request that was not recorded is another's.
+        loose = (bios.parent < 0) & (above < 0) & ~owned & bios.kernel_thread & ~bios.for_loop
         some = np.flatnonzero(loose)
         loose[some] = ~workers.works_for_another(bios.tid[some], bios.begin_ns[some])
         bare, trace = is_bare(bios, requests), window.trace

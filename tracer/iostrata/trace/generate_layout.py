@@ -30,6 +30,7 @@ enum wake_context *anchor_wake_context;
 enum unseen_kind *anchor_unseen_kind;
 enum rpc_wait *anchor_rpc_wait;
 enum stop *anchor_stop;
+enum queuer *anchor_queuer;
 """
 ENUMERATIONS = (
     "call",
@@ -42,6 +43,7 @@ ENUMERATIONS = (
     "unseen_kind",
     "rpc_wait",
     "stop",
+    "queuer",
 )
 HEADER = '''# SPDX-License-Identifier: Apache-2.0
 """Event layout: point numbers, and where each field lies in a 64-byte event.

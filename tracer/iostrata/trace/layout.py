@@ -1197,6 +1197,10 @@ STOP_QUOTA = 1
 STOP_SIGNAL = 2
 STOP_FREEZER = 3
 
+QUEUER_PROGRAM = 0
+QUEUER_KERNEL_THREAD = 1
+QUEUER_LOOP = 2
+
 
 def event_dtype(fields: tuple[tuple[str, str, int], ...]) -> np.dtype[np.void]:
     """One event as NumPy sees it: named fields at their offsets in a slot."""
