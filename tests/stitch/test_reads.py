@@ -68,10 +68,10 @@ def holds(world: World, *readers: Reader) -> Breakdown:
     return found
 
 
-@pytest.mark.parametrize(("flags", "served"), [(0, "not told"), (O_DIRECT, "device")])
-def test_what_a_limit_held_back_is_no_readahead(flags: int, served: str) -> None:
-    """A worker of the kernel hands it on: who asked for it is not told. Past the page cache nobody
-    waits for what another one asked for."""
+@pytest.mark.parametrize(("flags", "served"), [(0, "device behind a limit"), (O_DIRECT, "device")])
+def test_what_a_limit_held_back_is_from_the_disk(flags: int, served: str) -> None:
+    """A worker of the kernel hands it on: whether it is a readahead is not told. Past the page
+    cache nobody waits for what another one asked for."""
     world = reading_world()
     reader = Reader(world, 100, DISK, 10_000)
     reader.enter()
@@ -80,6 +80,30 @@ def test_what_a_limit_held_back_is_no_readahead(flags: int, served: str) -> None
     reader.cpu(900)
     reader.done(0, PAGE, served, flags=flags)
     holds(world, reader)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_what_a_limit_held_back_beside_what_it_did_not(*, own: bool) -> None:
+    """The furthest place is the disk that the read itself asked; that of which that is not told, is
+    farther than what was surely read ahead."""
+    world = reading_world()
+    reader = Reader(world, 100, DISK, 10_000)
+    if not own:
+        before = Reader(world, 200, DISK, 10_000)
+        before.enter()
+        flight = before.ask(PAGE, PAGE, device=200_000)
+        before.wait(flight, "device.read")
+        before.done(PAGE, PAGE, "device")
+    reader.enter()
+    reader.cpu(700)
+    if own:
+        flight = reader.ask(PAGE, PAGE, device=200_000)
+    reader.ask(0, PAGE, held=90_000)
+    reader.wait(flight, "device.read" if own else "device.readahead")
+    reader.done(0, 2 * PAGE, "device" if own else "device behind a limit")
+    found = analysed(world)
+    told = dict(zip(found.writes.tid.tolist(), served(found), strict=True))
+    assert told[100] == reader.served[0]
 
 
 def test_the_page_cache_and_the_device() -> None:

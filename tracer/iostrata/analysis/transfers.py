@@ -25,7 +25,7 @@ from iostrata.units import size
 NEEDED: Final = {Op.SYNC: 0, Op.DIRECT: 1, Op.READ: 2}
 KIND: Final = {Op.READ: "reads", Op.DIRECT: "reads with O_DIRECT"}
 # Of several machines, what is on a machine itself.
-OWN: Final = frozenset({"page cache", "readahead under way", "device"})
+OWN: Final = frozenset({"page cache", "readahead under way", "device", "device behind a limit"})
 NO_PLACE: Final = -1
 FAULTS: Final = "page faults of mapped files, or "
 # Of what there are methods for, behind the engine's name.

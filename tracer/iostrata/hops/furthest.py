@@ -11,7 +11,9 @@ from iostrata.columns import Ints, one_of
 from iostrata.stitch import FURTHER, SERVED
 
 # Of these a machine below may know more.
-ELSEWHERE: Final = np.array([SERVED.index(name) for name in ("device", "server")])
+ELSEWHERE: Final = np.array(
+    [SERVED.index(name) for name in ("device", "device behind a limit", "server")]
+)
 DISTANCE: Final = np.argsort(FURTHER)
 NUMBERS: Final = 1 << 32
 

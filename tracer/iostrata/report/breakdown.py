@@ -321,9 +321,10 @@ class Bin(Struct, frozen=True):
 class Served(Struct, frozen=True):
     """The reads of which this is the furthest place that they waited for.
 
-    ``name``: ``page cache``, ``readahead under way``, ``device``, ``server`` (of NFS), ``daemon``
-    (of a file system in user space), ``kernel`` (what it makes up itself), ``not told``; of several
-    machines, the first three behind that machine's name.
+    ``name``: ``page cache``, ``readahead under way``, ``device``, ``device behind a limit`` (of a
+    control group's), ``server`` (of NFS), ``daemon`` (of a file system in user space), ``kernel``
+    (what it makes up itself), ``not told``; of several machines, the first four behind that
+    machine's name.
     ``share``: of all reads. ``mean_ns``: of one's latency.
     """
 

@@ -41,9 +41,10 @@ from iostrata.trace.layout import NFS_READ
 
 SERVED: Final = (
     "page cache", "readahead under way", "device", "kernel", "not told", "server", "daemon",
+    "device behind a limit",
 )  # fmt: skip
-PAGE_CACHE, READAHEAD, DEVICE, KERNEL, UNTOLD, SERVER, DAEMON = range(len(SERVED))
-FURTHER: Final = (PAGE_CACHE, KERNEL, UNTOLD, READAHEAD, DAEMON, SERVER, DEVICE)
+PAGE_CACHE, READAHEAD, DEVICE, KERNEL, UNTOLD, SERVER, DAEMON, LIMITED = range(len(SERVED))
+FURTHER: Final = (PAGE_CACHE, KERNEL, UNTOLD, READAHEAD, DAEMON, SERVER, LIMITED, DEVICE)
 """The nearest first; what is known to have been waited for is behind all else."""
 OF_FILE: Final = "block_bio_file"
 FUSE_READ: Final = FUSE_REQUEST + 15
@@ -176,12 +177,6 @@ def awaited(
     of_server = one_of(calls.operation, (NFS_READ, NINEP_READ))
     # Which part of a file a daemon was asked for is not told: only who waited for it.
     nobody = np.full(len(calls), -1)
-    # Who hands on what a limit had held back, is not who asked for it; past the page cache nobody
-    # waits for what another one asked for.
-    held, asker = bios.read & bios.held, waited[0]
-    behind = np.concatenate([ties.owner[held[ties.row]], asker[held & (asker >= 0)]])
-    behind = behind[behind < len(served)]
-    served[behind] = np.where(window.reads.direct[behind], DEVICE, UNTOLD)
     for tied, known, place, reading, tid, begin in (
         (ties, waited[0], DEVICE, bios.read & ~bios.held, bios.tid, bios.begin_ns),
         (called, nobody, DAEMON, of_daemon, calls.tid, calls.begin_ns),
@@ -192,6 +187,13 @@ def awaited(
         served[mine.owner[~itself]] = READAHEAD
         served[mine.owner[itself]] = place
         served[known[(known >= 0) & reading]] = place
+    # Who hands on what a limit had held back, is not who asked for it: that may have been a read
+    # before. Past the page cache nobody waits for what another one asked for.
+    held, asker = bios.read & bios.held, waited[0]
+    behind = np.concatenate([ties.owner[held[ties.row]], asker[held & (asker >= 0)]])
+    behind = behind[behind < len(served)]
+    own = window.reads.direct[behind] | (served[behind] == DEVICE)
+    served[behind] = np.where(own, DEVICE, LIMITED)
     return Awaited(explained, served)
 
 
