@@ -6,11 +6,21 @@ from __future__ import annotations
 import pytest
 
 from iostrata.trace.layout import WAKE_INTERRUPT
-from tests.stitch.test_below import CRYPT, KWORKER, LOOP, SDA, Block, one_write, told
+from tests.stitch.test_below import (
+    CRYPT,
+    DATA,
+    FLUSH,
+    KWORKER,
+    LOOP,
+    SDA,
+    Block,
+    one_write,
+    told,
+)
 from tests.stitch.test_serving import REST, on_loop, preempted, work
 from tests.stitch.test_truth import accounts
 from tests.stitch.test_wakers import UNINTERRUPTIBLE, resume
-from tests.synthetic import World
+from tests.synthetic import FUA, World
 
 DISPATCH, INODE = 77, 12
 END = {"wakeup.interrupt": 500}
@@ -73,3 +83,25 @@ def test_a_loop_device_s_from_when_its_worker_had_done_its_part(sleeps: bool, in
             "device.data": 10_000,
         }]
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("flags", [DATA | FUA, DATA])
+def test_a_flush_waits_for_another_s_data_that_a_limit_holds_back(flags: int) -> None:
+    """A disk begins none while it has data that is to be flushed; of other data it waits for
+    nothing, and nothing says why it is issued so late."""
+    world = on_loop()
+    loop = Block(world, LOOP)
+    loop.queue(2_000, 100, 0xB0, flags=flags)
+    loop.request(2_500, 52_500, 0xA0, 0xB0, tid=100)
+    work(world, KWORKER, 3_000, 4_000)
+    hold_back(world, 42_000, 0xC0, above=0xA0)
+    loop.queue(5_000, 200, 0xB1, sector=0, size=0, flags=FLUSH)
+    loop.flush(53_000, 60_000, 0xA2, 0xB1, asked=0xA3)
+    one_write(world, LOOP, 60_500, tid=200, off=6_000)
+    one_write(world, LOOP, 53_000 if flags == DATA else 60_500)
+    (found,) = accounts(told(world))[200]
+    limited = (42_000 - 5_000) * (flags != DATA)
+    assert found == {
+        "syscall": 4_000, "block.Q2D": 48_000 - limited, "block.stacked": 7_000,
+        "wakeup.interrupt": 500,
+    } | ({"throttle.io": limited} if limited else {})  # fmt: skip

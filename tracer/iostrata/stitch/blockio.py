@@ -85,7 +85,7 @@ def spans_of_bios(
     )  # fmt: skip
     spans.extend(Spans(*found))
     if len(stacked):
-        spans.extend(_between_flushes(bios, requests, carried, awaited, owner))
+        spans.extend(between_flushes(bios, requests, carried, awaited, owner))
     return spans
 
 
@@ -111,7 +111,7 @@ def _spans(
     _until_issued(spans, bios, requests, awaited, queued)
     _bare(spans, bios, requests, owner, kind)
     if len(stacked):
-        spans.extend(_between_flushes(bios, requests, carried, awaited, owner))
+        spans.extend(between_flushes(bios, requests, carried, awaited, owner))
     return spans
 
 
@@ -251,7 +251,7 @@ def _until_issued(
     spans.add(owner[asked], rank, bios.let_go_ns[asked], issued, last[asked])
 
 
-def _between_flushes(
+def between_flushes(
     bios: Bios, requests: Requests, carried: Carried, awaited: Awaited, owner: Ints
 ) -> Spans:
     """How long what asks for a flush was queued, but for when the disk had its data, or a flush

@@ -13,6 +13,7 @@ from iostrata.columns import Ints, at
 from iostrata.layers import RANK
 from iostrata.stitch.awaited import Waiting, numbered
 from iostrata.stitch.blockio import Awaited
+from iostrata.stitch.deferred import deferred
 from iostrata.stitch.disks import Disks, disks_of
 from iostrata.stitch.journal import commit_at
 from iostrata.stitch.owners import Owners
@@ -35,7 +36,8 @@ from iostrata.stitch.turns import Numbers
 from iostrata.stitch.wakeup import Sleeps, sleeps_of
 from iostrata.stitch.window import Columns, Window
 
-LIMITED: Final = RANK["lower.throttle.io"], RANK["throttle.io"]
+LOWER: Final = "lower.throttle.io"
+LIMITED: Final = RANK[LOWER], RANK["throttle.io"]
 """Of what is below a stacked device, or else in it meanwhile, and of others."""
 
 
@@ -57,6 +59,10 @@ class Scene:
         until, below = disks.bios.queue_ns[held], disks.bios.lowered[held]
         spans = self._held_back(owner, held, disks.held_ns, until, below)
         spans.extend(self.rests(owner))
+        late = deferred(disks, owner)
+        if late:
+            number = late.held + self.numbers.bio
+            spans.add(owner[late.bio], LOWER, late.begin_ns, late.end_ns, number)
         return spans
 
     def rests(self, owner: Ints) -> SpanList:
