@@ -19,6 +19,7 @@ struct loop_cmd {
 #pragma clang attribute pop
 
 extern const volatile __u32 page_bytes;
+extern __u64 splits_met; /* how often a bio that is recorded was split */
 
 static __always_inline __u32 bio_dev(struct bio *bio)
 {

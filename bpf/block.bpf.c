@@ -139,6 +139,16 @@ static __always_inline __u32 watched_dev(struct bio *bio)
 	return watch_of(dev) & WATCH_DISK ? dev : 0;
 }
 
+/* The recorder attaches what looks at the last of each that was split. */
+static __always_inline void splits_begin(void)
+{
+	bool first = !splits_met;
+
+	__sync_fetch_and_add(&splits_met, 1);
+	if (unlikely(first) && has_cmpxchg)
+		ring_wake();
+}
+
 /* The parent is what bio_chain() makes a split bio point to; device mapper says the bio
  * itself was split, which points to anything. */
 static __always_inline int bio_split(struct bio *bio)
@@ -148,6 +158,7 @@ static __always_inline int bio_split(struct bio *bio)
 
 	if (!dev)
 		return 0;
+	splits_begin();
 	if (unlikely(current_is_pooled()))
 		rest_tell(rest_of(bio));
 	e = emit_reserve(POINT_block_split);
@@ -200,17 +211,16 @@ int block_getrq(__u64 *ctx)
 	return bio_got(ARGUMENT(struct bio *, 0));
 }
 
-/* What begins amid its pages is the last of a bio that was split, if it was not split off itself: then
- * nothing may be merged with it (bio_submit_split of block/blk-merge.c). */
 static __always_inline int bio_rest_got(struct bio *bio)
 {
-	if (bio->bi_opf & REQ_NOMERGE)
-		return 0;
 	if ((bio->bi_iter.bi_idx || bio->bi_iter.bi_bvec_done) && watched_dev(bio))
 		rest_tell(bio);
 	return 0;
 }
 
+/* What begins amid its pages is the last of a bio that was split, or was itself split off one, of which
+ * it says nothing new: whether it may be merged (REQ_NOMERGE) does not tell them apart for sure.
+ * Attached when one was split: it is hit by each request. */
 SEC("tp_btf/block_getrq")
 int block_rest_got(__u64 *ctx)
 {

@@ -569,9 +569,10 @@ enum unseen_kind {
 	UNSEEN_LIBRBD,     /* disks of Ceph that programs of the workload have by themselves */
 	UNSEEN_DISCARDS,   /* what their library is asked for otherwise: discards, zeros */
 	UNSEEN_HANGING,    /* calls that began before the recording, and are not over yet */
+	UNSEEN_RESTS, /* parts split off bios, before it was looked at when the last of those goes on */
 };
 
-#define UNSEEN_KINDS 8
+#define UNSEEN_KINDS 9
 
 /* A part of a file's path, when it is first used under that name: its own name first, then
  * its directory's, up to the root of its file system.  A long name takes several parts. */

@@ -37,7 +37,6 @@
 
 #define REQ_OP_MASK 0xff
 #define REQ_META (1u << 12)
-#define REQ_NOMERGE (1u << 14)
 enum request_operation {
 	REQ_OP_READ = 0,
 	REQ_OP_WRITE = 1,

@@ -35,6 +35,7 @@ __u32 recording_over = 0;
 struct watch watched[WATCH_SETS * WATCH_WAYS] = {};
 __u64 watched_media[WATCH_SETS * WATCH_WAYS] = {};
 __u32 watched_loops = 0;
+__u64 splits_met = 0;
 struct follow follows[MAX_FOLLOWS] = {};
 struct follow kinds[1 << KINDS_BITS] = {};
 struct follow mounted[MAX_MOUNTED] = {};

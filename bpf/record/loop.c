@@ -244,6 +244,7 @@ int loop_record(struct session *session)
 		       session->kernel.has_cmpxchg ? WAKE_MAX_MS : interval_ms);
 		compat_follow(session);
 		loop_devices_follow(session);
+		splits_follow(session);
 		library_follow(session);
 		follow_disks(session, now_ns());
 		full = rings_drain(&session->rings);

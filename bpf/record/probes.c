@@ -42,6 +42,7 @@ static const char *const of_clones[] = { "syscall_enter_ioctl", "syscall_exit_io
 /* Attached when what they look at is there. */
 static const char *const of_compat[] = { "compat" };
 static const char *const of_loops[] = { "loop" };
+static const char *const of_splits[] = { "block_rest_got" };
 
 /* KVM's points have other arguments, and other meanings, on each type of CPU. */
 static const char *const of_x86[] = { "kvm" };
@@ -403,6 +404,8 @@ static enum occasion occasion_of(const struct probe *probe)
 {
 	if (NAMES(of_compat, probe))
 		return OCCASION_COMPAT;
+	if (NAMES(of_splits, probe))
+		return OCCASION_SPLITS;
 	return NAMES(of_loops, probe) ? OCCASION_LOOPS : OCCASION_ALWAYS;
 }
 

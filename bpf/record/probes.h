@@ -45,6 +45,7 @@ enum occasion {
 	OCCASION_ALWAYS,
 	OCCASION_COMPAT, /* 32-bit programs */
 	OCCASION_LOOPS,  /* loop devices */
+	OCCASION_SPLITS, /* bios that were split */
 	OCCASIONS
 };
 

@@ -90,6 +90,9 @@ void loop_devices_begin(struct session *session);
 /* The same, once one that was set up later is written to. */
 void loop_devices_follow(struct session *session);
 
+/* splits.c: once a bio was split */
+void splits_follow(struct session *session);
+
 /* loop.c */
 /* Lets the command begin, if there is one that has not. */
 void loop_go(struct session *session);

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from iostrata import library
 from iostrata.analysis import analyse
 from iostrata.analysis.prepared import prepare
 from iostrata.analysis.stopped import Stop, stops_of
@@ -25,6 +26,8 @@ from iostrata.columns import Union, columns_of, distinct, one_of, order_of, pair
 from iostrata.recording import open_recording
 from tests.root.conftest import iostrata, loop_device, remove_group, set_queue
 from tests.root.test_aio import compiled
+from tests.root.test_loop_devices import hits_of
+from tests.root.test_loop_devices import recorded as hits_recorded
 from tests.root.test_queue_limits import SERVICE_S, SlowDisk, slow
 from tests.root.test_record import good, unseen_ns
 from tests.root.test_uring import requests
@@ -137,6 +140,79 @@ def test_what_a_limit_of_a_disk_takes_below_a_loop_device(disk: Path, limited: P
     assert rows["throttle.io"] >= 0.95 * (slow["total_ns"]["mean"] - let_go), rows
 
 
+# A process that has a limit writes synchronously; one that has none syncs meanwhile.
+SYNCER = """
+import mmap, os, sys, time
+path, group, each = sys.argv[1], sys.argv[2], int(sys.argv[3])
+if not os.fork():
+    with open(group + "/cgroup.procs", "w") as file:
+        file.write("0")
+    fd = os.open(path, os.O_RDWR | os.O_DIRECT | os.O_DSYNC)
+    data = mmap.mmap(-1, each)
+    for number in range(8):
+        os.pwrite(fd, data, number * each)
+    os._exit(0)
+fd = os.open(path, os.O_RDWR)
+time.sleep(0.3)
+for number in range(4):
+    os.fdatasync(fd)
+    time.sleep(0.05)
+os.wait()
+"""
+
+
+def test_what_a_flush_waits_for_another_s_data_below_a_loop_device(disk: Path) -> None:
+    """A disk begins no flush while it has data that one is for."""
+    each = 1 << 17
+    with ExitStack() as teardown:
+        node = loop_device(disk / "image", 8 * each, teardown)
+        subprocess.run(["losetup", "--direct-io=on", node], check=False)
+        if not int(Path(f"/sys/block/{Path(node).name}/loop/dio").read_text()):
+            pytest.skip("no direct I/O to the file below")
+        subprocess.run(["dd", "if=/dev/zero", f"of={node}", "bs=64k", "oflag=direct"],
+                       capture_output=True, check=False)  # fmt: skip
+        group = teardown.enter_context(limited_to(disk, "w", "bps", 2 * each))
+        command = (sys.executable, "-c", SYNCER, node, str(group), str(each))
+        done = iostrata("record", "--quiet", "-o", str(disk / "recording"), "--", *command)
+    good(done.returncode, done.stderr)
+    found = analyse(open_recording(disk / "recording"))
+    names, codes = found.writes.names["method"], found.writes.codes["method"]
+    syncs = np.flatnonzero(codes == names.index("fdatasync"))
+    rows = {
+        layer.row: int(times[syncs].sum())
+        for layer, times in zip(found.layers, found.time_ns, strict=True)
+    }
+    # Each waits for what is left of the half second of a write.
+    assert rows["throttle.io"] >= len(syncs) * 0.1e9, rows
+    assert rows["block.Q2D"] <= 0.1 * rows["throttle.io"], rows
+
+
+def test_where_reads_through_the_page_cache_that_a_limit_held_back_came_from(disk: Path) -> None:
+    """From the disk, whoever had asked for it."""
+    file = disk / "file"
+    file.write_bytes(bytes(1 << 20))
+    reader = """
+import os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+os.fsync(fd)
+os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+with open(sys.argv[2] + "/cgroup.procs", "w") as file:
+    file.write("0")
+for number in range(6):
+    os.pread(fd, 4096, number * 131072)
+"""
+    with limited_to(disk, "r") as group:
+        command = (sys.executable, "-c", reader, str(file), str(group))
+        output = ("-o", str(disk / "recording"))
+        done = iostrata("record", "--quiet", *output, "--op", "read", "--", *command)
+    good(done.returncode, done.stderr)
+    reads = library.open(disk / "recording").analyse("read").writes
+    mine = reads.codes["file"] == reads.names["file"].index(str(file))
+    served = [reads.names["served"][code] for code in reads.codes["served"][mine].tolist()]
+    assert served[1:] == ["device behind a limit"] * 5, served
+
+
 # Each larger than its disk takes at once: so many parts.
 PARTS, PART = 8, 128 << 10
 LARGE = """
@@ -177,6 +253,20 @@ def test_what_a_limit_takes_of_each_part_of_what_its_disk_does_not_take_at_once(
     let_go = sum(ns for row, ns in rows.items() if row.startswith(("block.st", "device.")))
     let_go += rows.get("wakeup.runqueue", 0)
     assert rows["throttle.io"] >= 0.95 * (total - let_go), rows
+
+
+@pytest.mark.parametrize("parts", [1, PARTS])
+def test_what_looks_at_each_request_does_so_where_one_is_split(parts: int, disk: Path) -> None:
+    """Kernel threads get requests all the while, on a loop device of a file that is cached."""
+    with ExitStack() as teardown:
+        node = loop_device(disk / "image", 3 * parts * PART, teardown)
+        set_queue(node, "max_sectors_kb", str(PART >> 10), teardown)
+        # No group's directory: its file says nothing to anybody.
+        writer = (sys.executable, "-c", LARGE, node, str(parts * PART), "w", str(disk))
+        done = hits_recorded(disk / "recording", *writer)
+    good(done.returncode, done.stderr)
+    hits = hits_of(disk / "recording", "block_rest_got")
+    assert (hits > 0) == (parts > 1)
 
 
 def test_what_a_slow_disk_takes_of_parts_that_a_limit_let_go_is_no_limit_s(slow: SlowDisk) -> None:

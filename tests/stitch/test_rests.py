@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from iostrata.trace.layout import WAKE_INTERRUPT
+from iostrata.trace.layout import UNSEEN_RESTS, WAKE_INTERRUPT
 from tests.stitch.test_below import CRYPT, DATA, SDA, Block, one_write, told
 from tests.stitch.test_held_below import DISPATCH
 from tests.stitch.test_truth import accounts
@@ -173,3 +173,29 @@ def test_another_of_the_same_key_has_nothing_of_it() -> None:
     rested(world, 95_000, 99_900)
     take_up(world, 100_000)
     assert write(world, 82_500)["throttle.io"] == 2 * (40_000 - 10_500)
+
+
+def test_what_was_split_off_is_not_left() -> None:
+    """It begins amid the pages as the last does, and its request is told of, too."""
+    world = in_three()
+    rested(world, 500, 41_900)
+    take_up(world, 42_400, bio=PART + 1)
+    rested(world, 43_000, 81_900)
+    assert write(world, 82_500) == REST | {
+        "block.Q2D": 1_500, "throttle.io": 2 * (40_000 - 10_500),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("limited", [True, False])
+def test_what_was_split_before_that_was_looked_at(*, limited: bool) -> None:
+    """Where no limit holds anything back, there is nothing to say."""
+    world = World()
+    world.builder.block(SDA, "sda")
+    world.builder.add("unseen", time_ns=1, kind=UNSEEN_RESTS, count=7, dev=0)
+    if limited:
+        world.emit("block_bio_held", 1_900, DISPATCH, bio_key=0xE0, cgroup=4711)
+    Block(world, SDA).queue(2_000, 100, WHOLE)
+    issue(world, 3_500, 100, 0, WHOLE)
+    one_write(world, SDA, 14_000)
+    lines = [gap.reason for gap in told(world).quality.not_observed if "io.max" in gap.layer]
+    assert ["(7 parts by then)" in line for line in lines] == [True] * limited

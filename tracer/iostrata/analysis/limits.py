@@ -61,6 +61,18 @@ def held_back(
     yield NotObserved("limits by io.max", what, "unattributed")
 
 
+def untold_rests(
+    trace: Trace, shares: Mapping[tuple[str, str], float], of_note: float, parts: int
+) -> Iterator[NotObserved]:
+    """That nobody saw when the last of the first split bios went on, where a limit holds such back.
+    ``parts``: so many were split off before that was looked at; ``shares``, ``of_note``: as of
+    ``limits``."""
+    row, held = BEFORE_REQUESTS[0], trace.points["block_bio_held"]
+    if parts and len(held) and shares.get((trace.machine, row), 0) >= of_note:
+        what = f"the last of bios that were split, until it was looked at ({parts} parts by then)"
+        yield NotObserved("limits by io.max", what, row)
+
+
 def _frozen(trace: Trace, asleep_ns: Counter[int], least: float, row: str) -> Iterator[NotObserved]:
     """The disks whose queues were frozen for more than that."""
     names = [trace.facts.device_name(key) for key in sorted(asleep_ns) if asleep_ns[key] > least]

@@ -22,7 +22,7 @@ from iostrata.analysis.exchanged import exchanged
 from iostrata.analysis.given_back import given_back
 from iostrata.analysis.halts import halts, served_by_the_stopped, stopped_daemons, stops
 from iostrata.analysis.left_out import OF_COMPAT, OF_SYNC, UNDECIDED, bounds_of, unseen_asks
-from iostrata.analysis.limits import held_back, limits
+from iostrata.analysis.limits import held_back, limits, untold_rests
 from iostrata.analysis.networks import asks_a_network, network_disks, packets_in_vain, virtual_cards
 from iostrata.analysis.outlived import outlived
 from iostrata.analysis.path import Path, carriers_of
@@ -45,6 +45,7 @@ from iostrata.trace.layout import (
     UNSEEN_COMPAT,
     UNSEEN_DISCARDS,
     UNSEEN_MAPPINGS,
+    UNSEEN_RESTS,
     UNSEEN_SYNC,
     UNSEEN_UNDECIDED,
 )
@@ -390,6 +391,8 @@ def _not_observed(
     detailed = errors_of(trace).get(b"block_getrq", -1) == 0
     yield from limits(trace, shares, OF_NOTE, detailed=detailed)
     yield from held_back(trace, shares, OF_NOTE)
+    parts = _unseen_so_far(trace).get(UNSEEN_RESTS, (0, 0))[0]
+    yield from untold_rests(trace, shares, OF_NOTE, parts)
     yield from untold_syncs(trace, shares, OF_NOTE)
     yield from (gap for gap, share in whose_is_untold(trace, shares) if share >= OF_NOTE)
     if shares.get((trace.machine, BEHIND_WORKERS), 0) >= OF_NOTE:
