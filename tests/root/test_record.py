@@ -334,6 +334,20 @@ def test_a_filter_and_a_duration_instead_of_a_command(disk: Path) -> None:
     assert document["writes"]["analysed"] > 10
 
 
+def test_a_command_beside_a_filter_only_says_how_long(disk: Path) -> None:
+    """What it writes itself is not recorded."""
+    with subprocess.Popen(writer("fdatasync", 100_000, 0.001), cwd=disk) as other:
+        try:
+            command = writer("open_datasync", 20, 0.02)
+            done = iostrata("run", "--pid", str(other.pid), "--json", "-", "--", *command, cwd=disk)
+        finally:
+            other.terminate()
+    good(done.returncode, done.stderr)
+    document = json.loads(done.stdout)
+    assert [group["name"] for group in document["groups"]] == ["fdatasync"]
+    assert document["writes"]["analysed"] > 10
+
+
 def test_two_recorders_at_once(disk: Path) -> None:
     places = [disk / "one", disk / "two"]
     for place in places:

@@ -53,7 +53,12 @@ GROUPS: Final = (
 
 Command = Annotated[
     list[str] | None,
-    typer.Argument(metavar="COMMAND", help="What to run and record.", show_default=False),
+    typer.Argument(
+        metavar="COMMAND",
+        help="What to run and record; beside --pid, --comm, --cgroup or --all, it only says how "
+        "long what those choose is recorded.",
+        show_default=False,
+    ),
 ]
 Recording = Annotated[
     Path,
