@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import stat
 import sys
@@ -65,7 +66,7 @@ def replacing(path: Path) -> Iterator[Path]:
             yield part
     except OSError as error:
         # The name of the part says nothing to who gave that of the whole.
-        if not error.filename or Path(str(error.filename)).parent == path.parent:
+        if not error.filename or Path(str(error.filename)).parent in (path.parent, _handles()):
             error.filename = str(path)
         raise
 
@@ -87,7 +88,7 @@ def _is_file() -> bool:
 def _copied() -> Iterator[Path]:
     """What is written goes where standard output is: opened anew, it would lose what is there."""
     with tempfile.TemporaryFile() as whole:
-        yield Path(f"/proc/{os.getpid()}/fd/{whole.fileno()}")
+        yield _handles() / str(whole.fileno())
         sys.stdout.flush()
         shutil.copyfileobj(whole, sys.stdout.buffer)
         sys.stdout.flush()
@@ -98,15 +99,42 @@ def _part_of(path: Path) -> Iterator[Path]:
     if path.is_symlink() or (path.exists() and not path.is_file()):
         yield path
         return
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    part = Path(name)
+    handle, part = _unnamed(path.parent), None
+    if handle < 0:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        part = Path(name)
     try:
-        yield part
+        yield part or _handles() / str(handle)
+        # For an instant it has a name of its own: nothing links a file over another one.
+        part = part or _linked(handle, path)
         open_to_others(part, 0o666)
         part.replace(path)
     finally:
-        part.unlink(missing_ok=True)
+        os.close(handle)
+        if part:
+            part.unlink(missing_ok=True)
+
+
+def _handles() -> Path:
+    return Path(f"/proc/{os.getpid()}/fd")
+
+
+def _unnamed(directory: Path) -> int:
+    """A file there that is gone with us, however we end; -1: none can be, as on NFS."""
+    if not _handles().is_dir():
+        return -1
+    try:
+        return os.open(directory, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return -1
+
+
+def _linked(handle: int, path: Path) -> Path:
+    """A name for a file beside ``path``."""
+    name = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    # Only with a directory is it linkat(2) that is called, which follows /proc's link.
+    os.link(_handles() / str(handle), name, src_dir_fd=handle, follow_symlinks=True)
+    return name
 
 
 def open_to_others(path: Path, mode: int) -> None:
