@@ -104,7 +104,7 @@ def test_a_file_of_any_name_is_found_by_it(text: str, expected: list[int]) -> No
     ("text", "expected"),
     [
         ("\udcff", [0]), (r"\xff", [0]), ("a\nb", [1]), (r"a\nb", [1]),
-        ("fourteen_bytesüx", [2]), (r"fourteen_bytes\xc3", [2]),
+        ("fourteen_bytesüx", [2]), (r"fourteen_bytes\xc3", [2]), (r"a\nb (101)", [1]),
     ],
 )  # fmt: skip
 def test_a_process_of_any_name_is_found_by_it(text: str, expected: list[int]) -> None:

@@ -58,6 +58,13 @@ def test_a_regression(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "faster" in capsys.readouterr().out
 
 
+def test_what_is_many_times_as_slow(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = series(tmp_path / "a", 10), series(tmp_path / "b", 8_000_000)
+    assert status_of(["compare", a, b]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^  device.data .* \+[0-9]+x slower$", out, re.MULTILINE)
+
+
 def test_which_are_whose(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a, b = series(tmp_path / "a", 30_000, 4), series(tmp_path / "b", 45_000)
     assert status_of(["compare", a, b, "--json", "-"]) == 0

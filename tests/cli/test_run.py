@@ -323,3 +323,6 @@ def test_what_is_no_recording_is_never_removed(
     assert "is not empty, and no recording" in capfd.readouterr().err
     assert (precious / "thesis").exists()
     assert status_of(["record", "-o", str(precious / "thesis"), "--", "true"]) == 2
+    (precious / "link").symlink_to("nowhere")
+    assert status_of(["record", "-o", str(precious / "link"), "--", "true"]) == 2
+    assert "is a link to nowhere, which does not exist" in capfd.readouterr().err

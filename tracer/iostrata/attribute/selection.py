@@ -55,7 +55,7 @@ class Wanted:
     """Which writes: those for which all of it holds; what is empty or None holds for each.
 
     ``since_ns`` up to ``until_ns``: when they began, from the recording's first write on.
-    ``processes``: by name or number. ``files``: paths, or names without a ``/``, or patterns of
+    ``processes``: by name, number, or both as they are shown. ``files``: paths, or names without a ``/``, or patterns of
     these; or inodes, perhaps with the device's name: ``12``, ``vda:12``. Names are as they are,
     or as they are shown. ``slower_ns``: a latency above this.
     """
@@ -135,7 +135,8 @@ def _are_of(writes: Writes, processes: tuple[str, ...]) -> NDArray[np.bool_]:
     # The kernel keeps no more of a name.
     cut = (shown(text.encode(errors="surrogateescape")[:COMM_BYTES]) for text in processes)
     wanted = {*map(shown, processes), *cut}
-    names = np.array([process_name(text) in wanted for text in writes.names["process"]])
+    known = writes.names["process"]
+    names = np.array([not wanted.isdisjoint((process_name(one), one)) for one in known])
     numbers = [int(text) for text in processes if text.isdecimal()]
     found: NDArray[np.bool_] = names[writes.codes["process"]] | np.isin(writes.tgid, numbers)
     return found

@@ -204,6 +204,11 @@ def existing(directory: Path) -> Path:
 
 def check(directory: Path, force: bool, hint: str = ANOTHER) -> None:
     """Whether it can be made a place for a recording. Errors: UsageError."""
+    if directory.is_symlink() and not directory.exists():
+        raise UsageError(
+            f"{directory} is a link to {directory.readlink()}, which does not exist",
+            "give a directory that does not exist yet",
+        )
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"{directory} is a file", "give a directory that does not exist yet")
     check_own(directory)

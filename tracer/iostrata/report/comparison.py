@@ -16,6 +16,7 @@ from iostrata.report.sections import headed, name_width, sections
 
 WIDTH: Final = 80
 FIGURE_WIDTH: Final = 8
+MANY: Final = 10_000
 VERDICT_WIDTH: Final = 8
 COLUMNS: Final = ("A", "B", "change", "from", "to", "of A")
 INTERVAL: Final = ("from", "to")
@@ -123,7 +124,7 @@ def _fit(width: int) -> tuple[str, ...]:
 
 def _cell(column: str, change: Change, unit: Unit) -> str:
     if column == "of A":
-        return _signed(share(change.share))
+        return _signed(_times(change.share))
     values = {"A": change.a_ns, "B": change.b_ns}
     if column in values:
         return unit.text(values[column], FIGURE_WIDTH - 1)
@@ -131,6 +132,12 @@ def _cell(column: str, change: Change, unit: Unit) -> str:
     if abs(edges[column]) > ANY_RATIO * max(change.a_ns, change.b_ns):
         return "any"
     return _signed(unit.text(edges[column], FIGURE_WIDTH - 2))
+
+
+def _times(part: float) -> str:
+    """A share that may be many times the whole."""
+    text = share(part)
+    return text if len(text) < FIGURE_WIDTH - 1 else f"{part:.{'0f' if part < MANY else '0e'}}x"
 
 
 def _signed(text: str) -> str:
