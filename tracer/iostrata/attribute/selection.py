@@ -55,9 +55,9 @@ class Wanted:
     """Which writes: those for which all of it holds; what is empty or None holds for each.
 
     ``since_ns`` up to ``until_ns``: when they began, from the recording's first write on.
-    ``processes``: by name, number, or both as they are shown. ``files``: paths, or names without a ``/``, or patterns of
-    these; or inodes, perhaps with the device's name: ``12``, ``vda:12``. Names are as they are,
-    or as they are shown. ``slower_ns``: a latency above this.
+    ``processes``: by name, number, or both as they are shown. ``files``: paths, or names without a
+    ``/``, or patterns of these; or inodes, perhaps with the device's name: ``12``, ``vda:12``.
+    Names are as they are, or as they are shown. ``slower_ns``: a latency above this.
     """
 
     since_ns: int | WallTime | None = None
