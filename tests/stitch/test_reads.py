@@ -19,6 +19,7 @@ from iostrata.model import Breakdown, Op
 from iostrata.recording import open_recording
 from iostrata.report import timeline_json, waterfall
 from iostrata.stitch import window
+from iostrata.stitch.opcodes import AIO_READS
 from iostrata.trace.layout import (
     CALL_FAULT,
     CALL_PREAD64,
@@ -467,7 +468,8 @@ def test_faults_of_a_mapped_file_are_reads() -> None:
 
 def test_what_is_read_in_no_call_is_said() -> None:
     """Page faults of a mapped file ask for its pages outside of calls; others' are not the
-    workload's, and what a call asks for beyond its own is its."""
+    workload's, and what a call asks for beyond its own is its. So is what io_submit asks for,
+    which is told with the blocks that it took only."""
     world = reading_world()
     reader = Reader(world, 100, DISK, 10_000)
     reader.missed(0, PAGE)
@@ -476,6 +478,13 @@ def test_what_is_read_in_no_call_is_said() -> None:
     reader.cpu(1_000)
     reader.done(0, PAGE, "page cache", call=CALL_READ)
     reader.now += 5_000
+    for number in range(2):
+        reader.ask((200 + number) * PAGE, PAGE)
+        for order in range(number + 1):
+            world.emit("aio_submit", reader.now + 900 + order, 100, enter_ns=reader.now - 100,
+                       iocb_key=0x10 + order, inode=12, dev=DISK, order=order, size_bytes=PAGE,
+                       opcode=AIO_READS[0])  # fmt: skip
+        reader.now += 5_000
     reader.ask(64 * PAGE, 4 * PAGE)
     reader.ask(96 * PAGE, 8 * PAGE)
     stranger = Reader(world, 300, DISK, reader.now, kind=THREAD_JOURNAL)

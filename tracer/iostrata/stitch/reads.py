@@ -247,9 +247,12 @@ def read_outside(trace: Trace) -> tuple[int, int]:
     told = {name: np.concatenate([bios[name], called[name][reads]]) for name in bios}
     threads = columns_of(trace.points["thread"], "subject_tid", "kind")
     own = threads["subject_tid"][threads["kind"] == THREAD_TARGET]
-    calls = columns_of(trace.points["syscall"], "tid", "enter_ns")
-    during = Containing(calls["tid"], calls["enter_ns"], calls["time_ns"])
-    outside = one_of(told["tid"], own) & (during.find(told["tid"], told["time_ns"]) < 0)
+    outside = one_of(told["tid"], own)
+    # io_submit is told with the blocks that it took only.
+    for point in ("syscall", "aio_submit"):
+        calls = columns_of(trace.points[point], "tid", "enter_ns")
+        during = Containing(calls["tid"], calls["enter_ns"], calls["time_ns"])
+        outside &= during.find(told["tid"], told["time_ns"]) < 0
     return int(np.count_nonzero(outside)), int(told["size_bytes"][outside].sum())
 
 
