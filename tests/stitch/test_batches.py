@@ -6,7 +6,12 @@ from __future__ import annotations
 
 import pytest
 
-from iostrata.trace.layout import CALL_IO_URING_ENTER, WAKE_INTERRUPT
+from iostrata.trace.layout import (
+    CALL_IO_URING_ENTER,
+    CALL_PWRITE64,
+    WAKE_INTERRUPT,
+    WAKE_THREAD,
+)
 from tests.reading import O_DIRECT
 from tests.stitch.test_truth import accounts, analysed, conserves
 from tests.synthetic import O_DSYNC, Request, World, device, submit
@@ -124,6 +129,32 @@ def test_each_block_of_a_batch_waits_for_all_as_the_call_does(point: str) -> Non
         assert held["fs"] < TOOK_NS
         assert on_cpu(held) == end + 2_000 - 1_000 - sum(waits(2).values())
         assert held == waits(2)
+
+
+@pytest.mark.parametrize("sync", [None, 0, 1])
+def test_a_batch_waits_for_the_lock_of_its_file(sync: int | None) -> None:
+    """Before its first bio: another thread of the workload has the lock until 41500."""
+    world = World()
+    for tid in (WRITER, OTHER):
+        world.target(tid)
+    world.emit("syscall", 42_000, OTHER, enter_ns=500, call=CALL_PWRITE64, tgid=OTHER, result=1,
+               size_bytes=1, **FILE)  # fmt: skip
+    world.emit("sched_resume", 43_000, WRITER, off_ns=1_500, wake_ns=41_500, waker_tid=OTHER,
+               state=2, subject_tid=WRITER, waker_context=WAKE_THREAD)  # fmt: skip
+    for place in range(2):
+        one = Request(queue=QUEUED_NS, scheduler=None, device=1_000, sector=8_000 + 64 * place)
+        submit(world, DISK, WRITER, 44_000 + 400 * place, one)
+    blocks = [{"open_flags": O_DIRECT | O_DSYNC}] * 2
+    if sync is not None:
+        blocks.insert(sync, FSYNC)
+    of_libaio(world, 1_000, 46_000, blocks)
+    every = told(world)
+    assert len(every) == len(blocks)
+    for place, held in enumerate(every):
+        if place != sync:
+            assert held["lock"] == 40_000
+            assert held["wakeup.runqueue"] == 1_500
+            assert held["device.data"] == 1_000
 
 
 OWN = (A + 16, A + 48)

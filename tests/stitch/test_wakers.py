@@ -345,14 +345,25 @@ def peer(world: World, tid: int, enter: int, leave: int) -> None:
     writer.leave("pwrite64", result=1, size=1)
 
 
-def test_what_kept_the_thread_that_let_the_sleeper_go() -> None:
+def submitter(world: World, tid: int, enter: int, leave: int, blocks: int) -> None:
+    """As ``peer``, with so many blocks of libaio: each tells of the call."""
+    for order in range(blocks):
+        world.emit("aio_submit", leave + order, tid, enter_ns=enter, iocb_key=0x70 + 16 * order,
+                   order=order, inode=tid, dev=DISK, opcode=1, size_bytes=1)  # fmt: skip
+
+
+@pytest.mark.parametrize("blocks", [0, 1, 3])
+def test_what_kept_the_thread_that_let_the_sleeper_go(blocks: int) -> None:
     """It held a lock while it waited for its own request, then for a CPU, and worked on."""
     world = World()
     sleeper = Sleeper(world)
     submit(world, DISK, OTHER, 16_000, FAST)
     resume(world, OTHER, 16_000, 67_200, 90_000)
     sleeper.wakes(93_000, OTHER, WAKE_THREAD)
-    peer(world, OTHER, 5_000, 94_000)
+    if blocks:
+        submitter(world, OTHER, 5_000, 94_000, blocks)
+    else:
+        peer(world, OTHER, 5_000, 94_000)
     assert found(world) == REST | {
         "lock": 5_000 + 3_000,
         "block.Q2D": 1_000, "device.data": 50_000, "wakeup.interrupt": 200,

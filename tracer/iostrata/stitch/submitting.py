@@ -159,12 +159,12 @@ class _Batches:
 def _of_batches(window: Window, own: Ints, end_ns: Ints) -> _Batches:
     """A call that submits one block is that block's from its entry on. In a batch only order ties
     them to what the call did. If it synced as often as there are blocks that it had to sync, it
-    came to what is behind one as that was synced; or else to the n-th that transfers data where the
-    n-th bio begins, if there are as many of these, each of which is for all that came of it, or
-    where the first of it is, if they are for as much in all. What transfers none it had queued
-    before it came to what is behind. If all is done in the call, and nobody has one before it
-    returns, they wait for all that it does: else the first of pieces' blocks (``own``, whose ends
-    are ``end_ns``) has that.
+    came to what is behind one as that was synced; or else to the first that transfers data at once,
+    and to the n-th where the n-th bio begins, if there are as many of these, each of which is for
+    all that came of it, or where the first of it is, if they are for as much in all. What transfers
+    none it had queued before it came to what is behind. If all is done in the call, and nobody has
+    one before it returns, they wait for all that it does: else the first of pieces' blocks
+    (``own``, whose ends are ``end_ns``) has that.
     """
     blocks = window.columns("aio_submit", "tid", "enter_ns", "iocb_key", "order", "opcode",
                             "open_flags", "rwf", "size_bytes")  # fmt: skip
@@ -215,6 +215,10 @@ def _of_batches(window: Window, own: Ints, end_ns: Ints) -> _Batches:
         row = np.where(begun >= 0, begun, row)
     last = row >= (first + carried)[batch]
     start = np.where(last, until[batch], at(bios["time_ns"], at(data, np.where(last, -1, row))))
+    # What it does before the first one's bio, such as waiting for the file's lock, is for that one.
+    nth = np.empty(len(batch), np.int64)
+    nth[in_turn] = _before(np.ones(len(batch), np.bool_), batch[in_turn])
+    start = np.where((place_of == 0) & (nth == blocks["order"]), enter[batch], start)
     start = np.where((row < 0) | cached[batch], -1, start)
     alone = count[batch] == 1
     passed = (start >= 0) & ~transfers & ~alone

@@ -47,6 +47,8 @@ THREADS: Final = 1 << 32
 STILL: Final = -1
 Rows = tuple[Ints, AsOf]
 """Rows to look up, and what they are of."""
+CALLS: Final = (("syscall", "enter_ns"), ("aio_submit", "enter_ns"), ("svc_call", "receive_ns"))
+"""Points of calls, and when each began; io_submit is told with each block that it took."""
 NOTHING: Final = np.zeros(0, np.int64), AsOf(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
@@ -551,9 +553,9 @@ def _nothing() -> Tied:
 
 def _calls(window: Window) -> tuple[Ints, Containing]:
     """When each call of a recorded thread began: of its own, or one that it served."""
-    own = window.columns("syscall", "tid", "enter_ns")
-    served = window.columns("svc_call", "tid", "receive_ns")
-    tid = np.concatenate([own["tid"], served["tid"]])
-    enter = np.concatenate([own["enter_ns"], served["receive_ns"]])
-    leave = np.concatenate([own["time_ns"], served["time_ns"]])
+    parts = []
+    for point, began in CALLS:
+        told = window.columns(point, "tid", began)
+        parts.append((told["tid"], told[began], told["time_ns"]))
+    tid, enter, leave = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     return enter, Containing(tid, enter, leave)
