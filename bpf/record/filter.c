@@ -176,19 +176,40 @@ int filter_add_process(struct iostrata *skeleton, struct thread *threads, pid_t 
 	return 0;
 }
 
+/* The process that a thread is of, by any of whose threads' numbers /proc has all of it; the number
+ * itself where that is not told. */
+static pid_t process_of(pid_t tid)
+{
+	char path[64], line[128];
+	pid_t tgid = tid;
+	FILE *status;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", tid);
+	status = fopen(path, "re");
+	while (status && fgets(line, sizeof(line), status) && sscanf(line, "Tgid: %d", &tgid) != 1)
+		;
+	if (status)
+		fclose(status);
+	return tgid;
+}
+
 /* Twice: what the first pass missed while it was being born, the second finds. */
 int filter_add_processes(struct iostrata *skeleton, struct thread *threads,
 			 const struct options *options)
 {
 	for (unsigned int i = 0; i < options->pid_count; i++) {
-		int error = filter_add_process(skeleton, threads, options->pids[i], 0, DEPTH);
+		pid_t pid = process_of(options->pids[i]);
+		int error = filter_add_process(skeleton, threads, pid, 0, DEPTH);
 
 		if (error) {
 			fail("--pid %d: %s", options->pids[i],
 			     error == -ENOENT ? "no such process" : strerror(-error));
 			return error;
 		}
-		filter_add_process(skeleton, threads, options->pids[i], 0, DEPTH);
+		if (pid != options->pids[i])
+			warn("--pid %d is a thread of process %d: all of that is recorded",
+			     options->pids[i], pid);
+		filter_add_process(skeleton, threads, pid, 0, DEPTH);
 	}
 	return 0;
 }

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from iostrata.analysis import analyse
 from iostrata.errors import STATUS_LOSSES, RecordingError
 from iostrata.recording import open_recording
 from iostrata.trace.read import read_metadata, read_trace
@@ -346,6 +347,37 @@ def test_a_command_beside_a_filter_only_says_how_long(disk: Path) -> None:
     document = json.loads(done.stdout)
     assert [group["name"] for group in document["groups"]] == ["fdatasync"]
     assert document["writes"]["analysed"] > 10
+
+
+BY_A_THREAD = """
+import os, sys, threading, time
+def write():
+    file = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_DSYNC)
+    print(threading.get_native_id(), flush=True)
+    while True:
+        os.pwrite(file, b"x" * 512, 0)
+        time.sleep(0.01)
+threading.Thread(target=write).start()
+"""
+
+
+def test_a_threads_number_is_for_its_process(disk: Path) -> None:
+    """All of which is recorded, as what it is."""
+    words = [sys.executable, "-c", BY_A_THREAD, str(disk / "file")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as program:
+        try:
+            assert program.stdout
+            tid = int(program.stdout.readline())
+            done = iostrata(
+                "record", "--pid", str(tid), "--duration", "1", "-o", str(disk / "recording")
+            )
+        finally:
+            program.kill()
+    assert done.returncode == 0, done.stderr
+    assert f"--pid {tid} is a thread of process {program.pid}" in done.stderr
+    writes = analyse(open_recording(disk / "recording")).writes
+    assert set(writes.tid.tolist()) == {tid}
+    assert set(writes.tgid.tolist()) == {program.pid}
 
 
 def test_two_recorders_at_once(disk: Path) -> None:
