@@ -161,6 +161,32 @@ OWN = (A + 16, A + 48)
 FSYNC, PLAIN, FAILED = {"opcode": 2, "open_flags": 0}, {"open_flags": 0}, {"result": -27}
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_sync_that_a_worker_does_beside_what_the_call_does_itself(place: int) -> None:
+    """To a disk itself, which does not tell of its submitter's syncs: two writes, and a sync. In
+    front of these that is queued at once, and behind them at last; nobody has it before all is."""
+    world = World()
+    world.target(WRITER)
+    queued = 2_000
+    for _ in range(2):
+        one = Request(queue=QUEUED_NS, scheduler=None, device=DISK_NS)
+        submit(world, DISK, WRITER, queued, one)
+        woken = queued + QUEUED_NS + DISK_NS + WAKING_NS
+        on = woken + LATE_NS
+        world.emit("sched_resume", on, WRITER, off_ns=queued + 200, wake_ns=woken, waker_tid=0,
+                   state=2, subject_tid=WRITER, waker_context=WAKE_INTERRUPT)  # fmt: skip
+        queued = on + 1_000
+    blocks: list[dict[str, int]] = [{}, {}]
+    blocks.insert(place, FSYNC)
+    of_libaio(world, 1_000, queued, blocks)
+    every = told(world)
+    assert len(every) == 3
+    for held in every:
+        assert held["device.data"] == 2 * DISK_NS
+        assert held["block.Q2D"] == 2 * QUEUED_NS
+        assert held["wakeup.runqueue"] == 2 * LATE_NS
+
+
 @pytest.mark.parametrize("point", ["ext4_sync_file", "xfs_file_fsync"])
 @pytest.mark.parametrize("among", [FSYNC, PLAIN, FAILED], ids=["fsync", "plain", "failed"])
 @pytest.mark.parametrize("place", [0, 1, 2])

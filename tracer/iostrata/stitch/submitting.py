@@ -240,11 +240,17 @@ def _of_batches(window: Window, own: Ints, end_ns: Ints) -> _Batches:
             start = np.where(tied, np.where(came == NEVER, until[batch], came), start)
             passed = np.where(tied, ~synced & ~alone, passed)
             inline |= tied & synced
-        none = np.bincount(batch, (start >= 0) | ~transfers | direct) == 0
+        none = np.bincount(batch, (start >= 0) | direct) == 0
         np.logical_and.at(none, batch[own], end_ns >= until[batch[own]])
         is_own = np.zeros(len(batch), np.bool_)
         is_own[own] = True
-        rest = in_turn[(none[batch] & is_own)[in_turn]]
+        # Syncs in front of all that is transferred are queued at once, and those behind that at
+        # last; when those amid it are, nobody knows: they have that call's time as all have it.
+        ahead, behind = place_of == 0, place_of == asked[batch]
+        queued = none[batch] & ~transfers & ~alone & (ahead | behind)
+        start = np.where(queued, np.where(ahead, enter[batch], until[batch]), start)
+        passed |= queued
+        rest = in_turn[(none[batch] & transfers & is_own)[in_turn]]
         rest = rest[changes(batch[rest])]
         start[rest] = enter[batch[rest]]
     return _Batches(blocks, np.where(alone, blocks["enter_ns"], start - passed), passed, inline)
