@@ -76,9 +76,9 @@ enum call {
 	CALL_SENDFILE, /* these three: of the file that they write to */
 	CALL_SPLICE,
 	CALL_COPY_FILE_RANGE,
-	/* of a file that is O_SYNC or O_DSYNC: size_bytes 0; of a VMM's: what it makes room for */
+	/* size_bytes 0; of a VMM's: what it makes room for */
 	CALL_FALLOCATE,
-	CALL_FTRUNCATE, /* only of a file with OPEN_OF_SYNC_INODE: no flag of its own matters */
+	CALL_FTRUNCATE, /* durable with OPEN_OF_SYNC_INODE only: no flag of its own matters */
 	CALL_READ,      /* these five: only where reads are recorded */
 	CALL_READV,
 	CALL_PREAD64,

@@ -219,7 +219,8 @@ struct arguments {
 /* Calls that are made seldom: one program for all, as the kernel takes long to verify it.  Of
  * sendfile, splice and copy_file_range it is told what is written to a file.  What changes a file
  * and writes no data counts where the file's flags make it durable (which of fallocate's are, the
- * file system and the mode decide), and where a virtual machine's monitor makes room in an image. */
+ * file system and the mode decide), and where a virtual machine's monitor makes room in an image;
+ * where neither does, it may still hold the file's lock, that others wait for. */
 SEC("tp")
 int syscall_enter_rare(struct enter_context *ctx)
 {
@@ -253,9 +254,6 @@ int syscall_enter_rare(struct enter_context *ctx)
 	} else if (call != CALL_SENDFILE && arguments.of[3]) {
 		bpf_probe_read_user(&offset_bytes, sizeof(offset_bytes), (void *)arguments.of[3]);
 	}
-	if ((call == CALL_FALLOCATE || call == CALL_FTRUNCATE) && !size_bytes &&
-	    !(identity.open_flags & durable_flags(call)))
-		return 0;
 	call_is(thread, call, offset_bytes, size_bytes, rwf);
 	call_begin(thread, &identity);
 	return 0;

@@ -25,9 +25,16 @@ static __always_inline bool call_reads(const struct thread *thread)
 	return thread->call >= CALL_READ && thread->call <= CALL_PREADV2;
 }
 
+static __always_inline bool call_changes(const struct thread *thread)
+{
+	return thread->call == CALL_FALLOCATE || thread->call == CALL_FTRUNCATE;
+}
+
 /* Files that are read, or written durably, have to have names. */
 static __always_inline bool call_is_durable(const struct thread *thread)
 {
+	if (call_changes(thread))
+		return thread->size_bytes || thread->open_flags & durable_flags(thread->call);
 	return !call_writes(thread) || thread->open_flags & (O_DSYNC | OPEN_OF_SYNC_INODE) ||
 	       thread->rwf;
 }

@@ -14,6 +14,7 @@ import pytest
 
 from iostrata.analysis import analyse
 from iostrata.recording import open_recording
+from iostrata.trace.layout import CALL_FALLOCATE, CALL_FTRUNCATE
 from tests.root.conftest import iostrata
 from tests.root.test_units import methods
 
@@ -61,3 +62,36 @@ def test_those_count_that_waited_for_the_disk(file_system: Path, how: str, tmp_p
     assert methods(found)[method] == written + len(durable), durable
     flush = [layer.name.endswith("device.flush") for layer in found.layers]
     assert not durable or np.count_nonzero(found.time_ns[flush]) >= len(durable)
+
+
+# Makes room behind what another process writes, in one file, and takes it away again.
+BESIDE: Final = """
+import os, signal
+file = os.open("file", os.O_RDWR | os.O_CREAT)
+os.pwrite(file, bytes(1 << 20), 0)
+if not (other := os.fork()):
+    while True:
+        for number in range(32):
+            os.posix_fallocate(file, (1 << 20) * (2 + number), 1 << 20)
+        os.ftruncate(file, 1 << 20)
+durable = os.open("file", os.O_RDWR | os.O_DSYNC)
+for number in range(300):
+    os.pwrite(durable, bytes(4096), 4096 * (number % 256))
+os.kill(other, signal.SIGKILL)
+os.waitpid(other, 0)
+"""
+UNEXPLAINED: Final = 0.02
+
+
+def test_who_holds_a_file_while_making_room_in_it_is_known(disk: Path) -> None:
+    """Calls that are no synchronous writes themselves, which one waits for."""
+    place = disk / "recording"
+    done = iostrata("record", "-o", str(place), "--", sys.executable, "-c", BESIDE, cwd=disk)
+    assert done.returncode == 0, done.stderr
+    recording = open_recording(place)
+    found = analyse(recording)
+    assert methods(found) == {"open_datasync": 300}
+    assert found.residual_ns.sum() <= UNEXPLAINED * found.writes.latency_ns.sum()
+    (trace,) = recording.traces()
+    called = set(trace.points["syscall"].columns("call")["call"].tolist())
+    assert {CALL_FALLOCATE, CALL_FTRUNCATE} <= called
