@@ -62,7 +62,7 @@ UNTRUE_COST: Final = "recorder: the CPU time that it tells cannot be: what it to
 MOST_PASSING: Final = 8
 """Disks that are told of one by one."""
 ON_DEVICES: Final = frozenset({"btrfs"})
-"""File systems that lie on devices, but have a number of their own."""
+"""File systems that lie on devices, of those that have a number which no device has."""
 KERNEL_ERRORS: Final = range(-4095, 0)
 WITHOUT_CALLS: Final = {
     prefix: each.without for each in VISIBILITY if each.calls for prefix in each.prefixes
@@ -290,8 +290,8 @@ def _files_of_loops(trace: Trace) -> Iterator[NotObserved]:
         known = key >> MINOR_BITS != LOOP_MAJOR
         what = "which file it was, and so on which disk, is not known for all of the time"
         if block.backing:
-            lower = [of for of in block.lower_keys if of not in facts.blocks]
-            kinds = {_type(facts.file_system(of)) for of in lower}
+            numbered = [lower for lower in block.lower_keys if not lower >> MINOR_BITS]
+            kinds = {_type(facts.file_system(lower)) for lower in numbered}
             known = bool(block.lower_keys) and kinds <= ON_DEVICES
             what = "on which disk its file is (as one on btrfs) is not known"
             for kind in sorted(kinds - ON_DEVICES - {"unknown"}):
