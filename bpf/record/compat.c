@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "session.h"
-#include "iostrata.skel.h"
 
 static bool is_compat(const char *path)
 {
@@ -62,17 +61,4 @@ void compat_begin(struct session *session)
 	if ((session->options.command && command_is_compat(session->options.command[0])) ||
 	    process_is_compat())
 		probes_attach(&session->probes, OCCASION_COMPAT);
-}
-
-/* Programs that began before theirs were attached may have made calls that nobody saw. */
-void compat_follow(struct session *session)
-{
-	union event e = { .unseen = { .kind = UNSEEN_COMPAT } };
-	const struct iostrata *skeleton = session->probes.skeleton;
-
-	if (session->probes.attached[OCCASION_COMPAT] || !skeleton->bss->compat_execs)
-		return;
-	probes_attach(&session->probes, OCCASION_COMPAT);
-	e.unseen.count = skeleton->bss->compat_execs;
-	own_event(&session->rings, &e, POINT_unseen, RECORDER_CPU);
 }

@@ -242,9 +242,8 @@ int loop_record(struct session *session)
 
 		listen(session, rings_wake_fd(&session->rings),
 		       session->kernel.has_cmpxchg ? WAKE_MAX_MS : interval_ms);
-		compat_follow(session);
+		occasions_follow(session);
 		loop_devices_follow(session);
-		splits_follow(session);
 		library_follow(session);
 		follow_disks(session, now_ns());
 		full = rings_drain(&session->rings);

@@ -81,8 +81,6 @@ void hung_tell(struct session *session);
 /* compat.c */
 /* Looks at 32-bit programs' calls, if there are any now. */
 void compat_begin(struct session *session);
-/* The same, once one has begun. */
-void compat_follow(struct session *session);
 
 /* loop_devices.c */
 /* Looks at what their workers do, if there are any that are set up. */
@@ -90,8 +88,10 @@ void loop_devices_begin(struct session *session);
 /* The same, once one that was set up later is written to. */
 void loop_devices_follow(struct session *session);
 
-/* splits.c: once a bio was split */
-void splits_follow(struct session *session);
+/* occasions.c */
+/* Looks at 32-bit programs' calls once one has begun, and at what is left of split bios once one
+ * was. */
+void occasions_follow(struct session *session);
 
 /* loop.c */
 /* Lets the command begin, if there is one that has not. */
