@@ -198,7 +198,12 @@ def test_recorded_is_replayable(disk: Path) -> None:
     [
         (["sh", "-c", "exit 3"], 3, "the command ended with status 3"),
         (["sh", "-c", "kill -TERM $$"], 143, "the command ended with status 143"),
-        (["true"], 5, "no synchronous write"),
+        (["true"], 5, "holds no synchronous write\n"),
+        (
+            ["sh", "-c", "sleep 2 >/dev/null 2>&1 &"],
+            5,
+            "holds no synchronous write, but a process of its tree still ran as the command ended",
+        ),
         (["/nonexistent"], 127, "/nonexistent: command not found"),
         (["/etc/passwd"], 126, "/etc/passwd: may not be executed"),
     ],

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from iostrata.analysis.left_out import LOST, NEVER_RECORDED, OF_COMPAT, WHAT_TO_DO
+from iostrata.analysis.outlived import OUTLIVED
 from iostrata.analysis.unended import BEFORE, STILL
 from iostrata.errors import NothingToAnalyse
 from iostrata.hops import LIBRARY
@@ -21,6 +22,10 @@ HAVE_IT_FOR_OTHERS: Final = (
 NO_FILE: Final = (
     "pipes, sockets and terminals do not count; check that the filter names the process"
 )
+IN_FRONT: Final = (
+    "have the command stay until they have ended (daemons have an option: in the foreground), or "
+    "record what it left: --pid"
+)
 CALLS: Final = "syscall: "
 """How what was not observed of system calls begins: without them there is no write."""
 
@@ -30,7 +35,9 @@ def none_found(op: Op, left_out: Mapping[str, int], quality: Quality) -> Nothing
     unseen = _by_library(quality)
     if not reasons:
         none = f"the recording holds no {NONE_OF[op]}{unseen}"
-        hint = HAVE_IT_FOR_OTHERS if unseen else NO_FILE
+        behind = _outlived(quality)
+        hint = HAVE_IT_FOR_OTHERS if unseen else IN_FRONT if behind else NO_FILE
+        unseen = unseen or behind
         return NothingToAnalyse("; ".join([none, *damage]), _damaged(damage) if damage else hint)
     most = max(left_out, key=left_out.__getitem__, default="")
     return NothingToAnalyse(
@@ -88,6 +95,8 @@ def _why(
         counted = "; ".join(f"{gap.layer}: {gap.reason}" for gap in untold)
         again = "once more" if untold[0].layer == OF_COMPAT else "without --device"
         return f"the recording holds no synchronous write{plain}; {counted}", f"record {again}"
+    if not others and (behind := _outlived(quality)):
+        return f"the recording holds no synchronous write{plain}{behind}", IN_FRONT
     return (
         f"the recording holds no synchronous write{plain}",
         f"it was asked for other kinds: iostrata replay --op {others[0]}"
@@ -107,6 +116,12 @@ def _by_library(quality: Quality) -> str:
     """Of what programs do without calls; empty: of nothing that is known."""
     unseen = [gap.reason for gap in quality.not_observed if gap.layer == LIBRARY.layer]
     return f"; {unseen[0]}, is not seen" if unseen else ""
+
+
+def _outlived(quality: Quality) -> str:
+    """Of what the command left behind, with which no recording goes on; empty: of nothing."""
+    left = [gap.reason for gap in quality.not_observed if gap.layer == OUTLIVED]
+    return f", but {left[0].partition(':')[0]} as the command ended" if left else ""
 
 
 def _damaged(damage: Sequence[str]) -> str:

@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from iostrata.model import NotObserved
 from iostrata.trace import Trace
+
+OUTLIVED: Final = "what outlived the command"
 
 
 def outlived(trace: Trace) -> Iterator[NotObserved]:
@@ -17,4 +20,4 @@ def outlived(trace: Trace) -> Iterator[NotObserved]:
     if count := sum(end["outlived_count"].tolist()):
         which = "a process" if count == 1 else f"{count} processes"
         what = f"{which} of its tree still ran: what they did from then on (see --pid)"
-        yield NotObserved("what outlived the command", what, "")
+        yield NotObserved(OUTLIVED, what, "")
