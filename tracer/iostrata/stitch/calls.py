@@ -93,6 +93,8 @@ EVERY_DEVICE: Final = -1
 NO_SYNC: Final = -1
 
 AT_ONCE: Final = 1 << 14
+ENTERED: Final = ("syscall", "aio_submit")
+"""Points that tell of a thread's calls, from ``enter_ns`` on; io_submit with its blocks only."""
 # What of calls is looked at, and what of operations comes of it: one byte is enough for some.
 FIELDS: Final = (
     "enter_ns", "call", "tid", "tgid", "dev", "inode", "open_flags", "rwf", "result",

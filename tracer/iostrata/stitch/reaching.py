@@ -37,6 +37,7 @@ from iostrata.columns import (
     pair_key,
 )
 from iostrata.stitch.arrays import agreed, arrays_of, is_mirror
+from iostrata.stitch.calls import ENTERED
 from iostrata.stitch.completions import completion_of, completions
 from iostrata.stitch.handing import TAKEN_OVER_NS
 from iostrata.stitch.kinds import kinds_of
@@ -328,11 +329,10 @@ def _of_calls(window: Window, lost: Union) -> Reach:
 
 
 def _calls(window: Window) -> tuple[Ints, Ints, Ints]:
-    """Threads in calls, from when to when; libaio's are told with their blocks only. Another that
-    the kernel completes is in none. What servers' threads are in are the calls of their clients."""
+    """Threads in calls, from when to when. Another that the kernel completes is in none. What
+    servers' threads are in are the calls of their clients."""
     points = (
-        ("syscall", "enter_ns"),
-        ("aio_submit", "enter_ns"),
+        *((point, "enter_ns") for point in ENTERED),
         ("aio_complete", "enter_ns"),
         ("svc_call", "dequeue_ns"),
     )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Containing, Ints, at, columns_of, joined, one_of, pair_key
 from iostrata.stitch.account import servers_of
-from iostrata.stitch.calls import METHOD, Pieces, Reads, Units, are_direct
+from iostrata.stitch.calls import ENTERED, METHOD, Pieces, Reads, Units, are_direct
 from iostrata.stitch.cut import cut_short
 from iostrata.stitch.pages import OF_FILE
 from iostrata.stitch.requests import reads_data
@@ -248,8 +248,7 @@ def read_outside(trace: Trace) -> tuple[int, int]:
     threads = columns_of(trace.points["thread"], "subject_tid", "kind")
     own = threads["subject_tid"][threads["kind"] == THREAD_TARGET]
     outside = one_of(told["tid"], own)
-    # io_submit is told with the blocks that it took only.
-    for point in ("syscall", "aio_submit"):
+    for point in ENTERED:
         calls = columns_of(trace.points[point], "tid", "enter_ns")
         during = Containing(calls["tid"], calls["enter_ns"], calls["time_ns"])
         outside &= during.find(told["tid"], told["time_ns"]) < 0

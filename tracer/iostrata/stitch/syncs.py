@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import NEVER, AsOf, Ints, at, pair_key
+from iostrata.stitch.calls import ENTERED
 from iostrata.stitch.completions import completions
 from iostrata.stitch.wakeup import TASK_NOLOAD, Sleeps, sleeps_of
 from iostrata.stitch.window import Window
@@ -101,7 +102,7 @@ def _complete(window: Window, key: Ints, begin_ns: Ints) -> Ints:
 def _call_over(window: Window, tid: Ints, begin_ns: Ints) -> Ints:
     """Of submitters that sync themselves, the return of the call that they do so in."""
     end = np.full(len(tid), NEVER)
-    for point in ("syscall", "aio_submit"):
+    for point in ENTERED:
         calls = window.columns(point, "tid", "enter_ns")
         found = AsOf(calls["tid"], calls["time_ns"]).at_or_after(tid, begin_ns)
         inside = (found >= 0) & (at(calls["enter_ns"], found) <= begin_ns)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from iostrata import native
 from iostrata.columns import AsOf, Containing, Ints, ascend, at, coded, joined, one_of, order_of
 from iostrata.stitch.bios import Bios, Carried
+from iostrata.stitch.calls import ENTERED
 from iostrata.stitch.chain import FOLLOWED, Chain, Deeds
 from iostrata.stitch.endings import SOON_NS, Endings
 from iostrata.stitch.fuse import chosen
@@ -47,8 +48,8 @@ THREADS: Final = 1 << 32
 STILL: Final = -1
 Rows = tuple[Ints, AsOf]
 """Rows to look up, and what they are of."""
-CALLS: Final = (("syscall", "enter_ns"), ("aio_submit", "enter_ns"), ("svc_call", "receive_ns"))
-"""Points of calls, and when each began; io_submit is told with each block that it took."""
+CALLS: Final = (*((point, "enter_ns") for point in ENTERED), ("svc_call", "receive_ns"))
+"""Points of calls, and when each began."""
 NOTHING: Final = np.zeros(0, np.int64), AsOf(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
