@@ -44,7 +44,6 @@ extern void *bpf_rdonly_cast(const void *object, __u32 type_id) __ksym __weak;
 
 #define NAME_PRIME 0x9e3779b97f4a7c15ull
 
-#define OVERLAY_MAGIC 0x794c7630
 #define V9FS_MAGIC 0x01021997
 
 /* What --device decided of a device: its enum watch_bits; 0: nothing, or of another medium than it

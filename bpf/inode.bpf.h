@@ -6,7 +6,9 @@
 #include "events.h"
 #include "kernel.bpf.h"
 
-#define BTRFS_MAGIC 0x9123683e /* from linux/magic.h */
+/* From linux/magic.h. */
+#define BTRFS_MAGIC 0x9123683e
+#define OVERLAY_MAGIC 0x794c7630
 
 /* A subvolume has no superblock of its own. */
 static __always_inline bool may_have_subvolumes(__u32 dev)

@@ -8,6 +8,7 @@
 #define IOSTRATA_WORK_BPF_H
 
 #include "compat.bpf.h"
+#include "inode.bpf.h"
 #include "watch.bpf.h"
 
 enum uring_opcode {
@@ -64,6 +65,16 @@ struct iomap_dio {
 	struct {
 		struct work_struct work;
 	} aio;
+};
+
+/* What a file in an overlay was asked asynchronously: the file below is asked by another control
+ * block, which these begin with. */
+struct backing_aio {
+	struct kiocb *orig_iocb; /* since Linux a6293b3e285c (in v6.8) */
+};
+
+struct ovl_aio_req {
+	struct kiocb *orig_iocb;
 };
 
 struct fsync_iocb {
@@ -236,11 +247,38 @@ static __always_inline __u64 aio_key_of(struct aio_kiocb *control)
 	return aio_key((__u64)context, PEEK(control, ki_res.obj));
 }
 
-/* The key of the request that a kiocb is of: libaio's, or io_uring's, which begins with it. */
+static __always_inline bool is_in_overlay(struct file *file)
+{
+	return file && BPF_CORE_READ(file, f_inode, i_sb, s_magic) == OVERLAY_MAGIC;
+}
+
+/* What an overlay was asked by, if what may be its control block is that; else NULL. Of others there is
+ * anything in its place. */
+static __always_inline struct kiocb *kiocb_above(struct kiocb *iocb)
+{
+	struct kiocb *above = NULL;
+
+	if (bpf_core_type_exists(struct backing_aio))
+		above = PEEK((struct backing_aio *)iocb, orig_iocb);
+	else if (bpf_core_type_exists(struct ovl_aio_req))
+		above = PEEK((struct ovl_aio_req *)iocb, orig_iocb);
+	return is_in_overlay(PEEK(above, ki_filp)) ? above : NULL;
+}
+
+/* The key of the request that a kiocb is of: libaio's, or io_uring's, which begins with it. Overlays
+ * may lie on one another once (FILESYSTEM_MAX_STACK_DEPTH). */
 static __always_inline __u64 kiocb_key_of(struct kiocb *iocb)
 {
-	__u64 key = aio_key_of((struct aio_kiocb *)iocb);
+	struct kiocb *above;
+	__u64 key;
 
+	for (int i = 0; i < 2; i++) {
+		above = kiocb_above(iocb);
+		if (!above)
+			break;
+		iocb = above;
+	}
+	key = aio_key_of((struct aio_kiocb *)iocb);
 	return key ? key : (__u64)iocb;
 }
 
@@ -250,13 +288,14 @@ static __always_inline bool is_of_inode(struct file *file, struct inode *inode)
 }
 
 /* The work may be anything: it is a direct write's that has completed, or a
- * libaio fsync, if what it lies in leads to the inode that is synced. */
+ * libaio fsync, if what it lies in leads to the inode that is synced, or to one of an overlay. */
 static __always_inline __u64 kworker_worked_on(struct task_struct *task, struct inode *inode)
 {
 	struct work_struct *work = current_work(task);
 	struct fsync_iocb *fsync;
 	struct iomap_dio *dio;
 	struct kiocb *iocb;
+	struct file *file;
 
 	if (!work)
 		return 0;
@@ -268,7 +307,8 @@ static __always_inline __u64 kworker_worked_on(struct task_struct *task, struct 
 	}
 	if (bpf_core_field_exists(struct fsync_iocb, work)) {
 		fsync = (void *)work - bpf_core_field_offset(struct fsync_iocb, work);
-		if (is_of_inode(PEEK(fsync, file), inode))
+		file = PEEK(fsync, file);
+		if (is_of_inode(file, inode) || is_in_overlay(file))
 			return aio_key_of((struct aio_kiocb *)fsync);
 	}
 	return 0;

@@ -4,14 +4,19 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from iostrata.analysis import analyse
+from iostrata.recording import open_recording
 from iostrata.trace import read_trace
+from tests.root.conftest import iostrata
 from tests.root.test_oracles import recorded
 from tests.root.test_units import methods
 
@@ -43,6 +48,38 @@ def test_what_is_written_to_an_overlay_s_file_its_mapping_makes_durable(
     assert methods(found) == {"msync": 10}
     assert found.writes.size_bytes.tolist() == [4096] * 10
     assert found.quality.plain_writes == 0
+
+
+@pytest.mark.parametrize(
+    ("engine", "point", "key"),
+    [("libaio", "aio_submit", "iocb_key"), ("io_uring", "io_uring_submit_req", "request_key")],
+)
+@pytest.mark.parametrize("how", [["--direct=1", "--sync=dsync"], ["--fsync=1"]], ids=str)
+def test_who_syncs_the_file_below_does_so_for_the_request(
+    engine: str, point: str, key: str, how: list[str], disk: Path, overlay: Path
+) -> None:
+    """The kernel asks the file below by a control block of its own (backing_file_write_iter), and
+    what is asked of the one above is synchronised below by a worker."""
+    if not shutil.which("fio"):
+        pytest.skip("fio is not installed")
+    (overlay / "data").write_bytes(bytes(1 << 20))
+    done = iostrata(
+        "record", "-o", str(disk / "recording"), "--", "fio", "--name=x", "--size=1m", "--bs=4k",
+        f"--filename={overlay}/data", "--rw=randwrite", f"--ioengine={engine}", "--number_ios=50",
+        *how,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    recording = open_recording(disk / "recording")
+    (trace,), found = recording.traces(), analyse(recording)
+    syncs = trace.points["ext4_sync_file"].integers("request_key")["request_key"]
+    asked, ours = trace.points[point].integers(key)[key], syncs[syncs != 0]
+    # fio leaves the last one out.
+    assert len(found.writes) >= 49
+    assert len(ours) >= 49
+    assert set(ours.tolist()) <= set(asked.tolist())
+    reap = [layer.row == "wakeup.reap" for layer in found.layers]
+    behind = found.time_ns[reap].sum(axis=0) + found.residual_ns
+    assert np.median(behind / found.writes.latency_ns) < 0.5
 
 
 def kernel_dev(path: Path) -> int:

@@ -13,7 +13,13 @@ from iostrata.attribute import summarise
 from iostrata.errors import NothingToAnalyse
 from iostrata.model import Breakdown, Op
 from iostrata.recording import open_recording
-from iostrata.trace.layout import CALL_IO_URING_ENTER, CALL_PREAD64
+from iostrata.trace.layout import (
+    CALL_IO_URING_ENTER,
+    CALL_PREAD64,
+    THREAD_HELPER,
+    WAKE_INTERRUPT,
+    WAKE_THREAD,
+)
 from tests.reading import EVERY, O_DIRECT, Reader, reading_world
 from tests.stitch.test_truth import accounts, conserves
 from tests.stitch.test_truth import analysed as of_writes
@@ -23,6 +29,7 @@ DISK, LOOP = device(8, 0), device(7, 0)
 PAGE = 4096
 PREAD, PWRITE, FDSYNC, PREADV = 0, 1, 3, 7
 DIRECT_ONLY = 1
+WORKER = 77
 
 
 def analysed(world: World, op: Op) -> Breakdown:
@@ -80,6 +87,38 @@ def test_a_batch_of_both_kinds() -> None:
     assert {reads.writes.names["served"][code] for code in reads.writes.codes["served"]} == {
         "device"
     }
+
+
+@pytest.mark.parametrize("case", ["alone", "two at once", "asleep before"])
+def test_a_worker_that_completes_has_the_time_until_then(case: str) -> None:
+    """As of an overlay's file. Of several that are collected at once it is not known for which one
+    slept, and who sleeps before the call that collects does so for anything."""
+    world = reading_world()
+    world.target(100)
+    world.target(WORKER, comm=b"kworker/1:2", kind=THREAD_HELPER)
+    keys = [1, 2] if case == "two at once" else [1]
+    batch(world, 1_000, [(PWRITE, key, 1_000 + 1_000 * key) for key in keys], O_DIRECT)
+    complete = 2_000 + 200 + 20_000
+    resumed(world, WORKER, 500, 22_700, 30_000, 0, WAKE_INTERRUPT)
+    resumed(world, 100, 3_500, 32_000, 33_000, WORKER, WAKE_THREAD)
+    enter = 33_500 if case == "asleep before" else 3_200
+    for key in keys:
+        world.emit("aio_complete", 40_000, 100, enter_ns=enter, iocb_key=key, inode=12, dev=DISK,
+                   result=8192)  # fmt: skip
+    account = accounts(analysed(world, Op.DIRECT))[100][0]
+    assert account["device.data"] == 20_000
+    if case == "alone":
+        assert account["wakeup.worker"] == 32_000 - complete - (30_000 - 22_700)
+        assert account["wakeup.runqueue"] == (30_000 - 22_700) + 1_000
+        assert account["wakeup.reap"] == 40_000 - 33_000
+    else:
+        assert account["wakeup.reap"] == 40_000 - complete - 1_000
+        assert "wakeup.worker" not in account
+
+
+def resumed(world: World, tid: int, off: int, wake: int, on: int, waker: int, context: int) -> None:
+    world.emit("sched_resume", on, tid, off_ns=off, wake_ns=wake, waker_tid=waker, state=1,
+               subject_tid=tid, waker_context=context)  # fmt: skip
 
 
 @pytest.mark.parametrize("vector", [False, True])

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from iostrata.columns import AsOf, Containing, Ints, at, one_of
+from iostrata.columns import NEVER, AsOf, Containing, Ints, at, one_of
 from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios
+from iostrata.stitch.completers import completers
 from iostrata.stitch.completions import completions
 from iostrata.stitch.enters import enters_in
 from iostrata.stitch.halted import halted
@@ -132,14 +133,18 @@ def handovers(
     last = np.maximum(at(ended_ns, ends.at_or_before(requests, end)), ran[requests])
     known = np.flatnonzero(last >= 0)
     requests, last, end = requests[known], last[known], end[known]
-    spans.add(requests, "wakeup.reap", last, end)
-    collector = _collectors(window, requests)
+    collector, enter_ns = _collectors(window, requests)
     completer, complete = _completers(window, requests)
+    worker, let_go_ns = completers(window, sleeps, requests, collector, enter_ns, last)
+    spans.add(requests, "wakeup.worker", last, let_go_ns, worker + numbers.thread)
+    let_go = Service(requests, worker, last, let_go_ns)
+    spans.extend(short_of_cpu(let_go, sleeps, numbers.sleep, WORKER))
+    spans.add(requests, "wakeup.reap", let_go_ns, end)
     completer = np.where(completer != collector, completer, -1)
     for waits in (
         going_on,
-        Service(requests, collector, last, end),
-        Service(requests, completer, last, complete),
+        Service(requests, collector, let_go_ns, end),
+        Service(requests, completer, let_go_ns, complete),
     ):
         spans.extend(short_of_cpu(waits, sleeps, numbers.sleep, OWN))
 
@@ -179,9 +184,10 @@ def _handers(window: Window, handed_ns: Ints) -> Ints:
     return np.where(at(told["time_ns"], found) == handed_ns, at(told["tid"], found), -1)
 
 
-def _collectors(window: Window, requests: Ints) -> Ints:
-    """The threads that took the results, -1: not known. io_uring's are their submitters, or who
-    waited for those of the kernel's own."""
+def _collectors(window: Window, requests: Ints) -> tuple[Ints, Ints]:
+    """The threads that took the results, -1: not known; and when the calls that did so began,
+    ``NEVER``: it was none. io_uring's are their submitters, or who waited for those of the kernel's
+    own."""
     pieces = window.pieces
     key, end = pieces.request_key[requests], pieces.end_ns[requests]
     submitted = submissions_in(window, "request_key")
@@ -192,8 +198,13 @@ def _collectors(window: Window, requests: Ints) -> Ints:
     of_uring = one_of(key, submitted["request_key"])
     calls, tid = window.once(enters_in), pieces.tid[requests]
     call = calls.collecting(tid, end)
-    tid = np.where(at(calls.end_ns, call) == end, at(calls.tid, call), tid)
-    return np.where(of_uring, tid, np.where(called, at(taken["tid"], found), -1))
+    by_call = at(calls.end_ns, call) == end
+    tid = np.where(by_call, at(calls.tid, call), tid)
+    since = np.where(by_call, at(calls.enter_ns, call), NEVER)
+    return (
+        np.where(of_uring, tid, np.where(called, at(taken["tid"], found), -1)),
+        np.where(of_uring, since, np.where(called, at(taken["enter_ns"], found), NEVER)),
+    )
 
 
 def _completers(window: Window, requests: Ints) -> tuple[Ints, Ints]:
