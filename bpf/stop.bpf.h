@@ -5,6 +5,7 @@
 
 #include "emit.bpf.h"
 #include "pooled.bpf.h"
+#include "switches.bpf.h"
 #include "throttle.bpf.h"
 
 /* Whether sched_switch says the state that prev leaves in (since Linux
@@ -41,36 +42,40 @@ static __always_inline enum stop stop_of(__u64 *ctx, struct task_struct *task)
 static __always_inline void stop_begin(struct thread *thread, struct task_struct *task,
 				       enum stop by, __u64 now_ns)
 {
-	/* One that is hit by several is so since the first. */
-	if (thread->stopped_ns)
-		return;
 	if (by == STOP_QUOTA)
 		thread->queue_key = (__u64)queue_of(task);
 	thread->stopped_by = by;
 	thread->stopped_ns = now_ns;
+	thread->switches = switches_of(task);
 }
 
 /* Seldom. */
-static __noinline void stop_tell(const struct thread *thread, __u32 tid, __u64 now_ns)
+static __noinline void stop_tell(const struct thread *thread, __u32 tid, __u64 since_ns,
+				 __u64 now_ns)
 {
 	union event *e = emit_reserve_at(POINT_sched_stopped, now_ns);
 
 	if (!e)
 		return;
-	e->sched_stopped.since_ns = thread->stopped_ns;
+	e->sched_stopped.since_ns = since_ns;
 	e->sched_stopped.subject_tid = tid;
 	e->sched_stopped.by = thread->stopped_by;
 	emit_submit(e, POINT_sched_stopped);
 }
 
-/* It runs again, for the first time since. */
-static __always_inline void stop_end(struct thread *thread, __u32 tid, __u64 now_ns)
+/* It runs again; for the first time since, unless it has left its CPU meanwhile, and nothing is known
+ * of when it had one (switches.bpf.h). */
+static __always_inline void stop_end(struct thread *thread, struct task_struct *task, __u64 now_ns)
 {
-	if (thread->stopped_by == STOP_QUOTA)
-		throttle_tell(thread, tid, thread->stopped_ns, now_ns - thread->stopped_ns, now_ns);
-	else
-		stop_tell(thread, tid, now_ns);
+	__u64 since_ns = thread->stopped_ns;
+
 	thread->stopped_ns = 0;
+	if (unlikely(switches_of(task) != thread->switches))
+		return;
+	if (thread->stopped_by == STOP_QUOTA)
+		throttle_tell(thread, task->pid, since_ns, now_ns - since_ns, now_ns);
+	else
+		stop_tell(thread, task->pid, since_ns, now_ns);
 }
 
 #endif

@@ -277,7 +277,7 @@ int wakeup_switch(__u64 *ctx)
 	if (thread && thread->off_ns)
 		resumed(thread, next, next->pid, now_ns ? now_ns : bpf_ktime_get_ns());
 	else if (thread && unlikely(thread->stopped_ns))
-		stop_end(thread, next->pid, now_ns ? now_ns : bpf_ktime_get_ns());
+		stop_end(thread, next, now_ns ? now_ns : bpf_ktime_get_ns());
 	else if (!thread && next->pid && is_noted(next))
 		woken_runs(next->pid, now_ns);
 	return 0;
