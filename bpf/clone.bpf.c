@@ -44,7 +44,7 @@ int syscall_exit_ioctl(struct ioctl_exit_context *ctx)
 	struct thread *thread = thread_of(current_tid());
 
 	if (thread && thread->enter_ns)
-		call_end(thread, ctx->result ? ctx->result : (__s64)thread->scratch[0]);
+		call_end(thread, -1, ctx->result ? ctx->result : (__s64)thread->scratch[0]);
 	return 0;
 }
 

@@ -138,7 +138,7 @@ static __always_inline struct plan plan_of(__u32 number, const struct pt_regs *r
 		plan.descriptor = NO_FILE;
 		break;
 	case COMPAT_MSYNC:
-		plan.call = third & MS_SYNC ? CALL_MSYNC : 0;
+		plan.call = CALL_MSYNC;
 		plan.descriptor = NO_FILE;
 		plan.size_bytes = second;
 		plan.rwf = third;
@@ -163,7 +163,7 @@ __noinline int compat_begin(__u32 call, __u32 rwf, __u32 descriptor, __u32 size_
 		not_seen(call == CALL_SYNC ? UNSEEN_SYNC : UNSEEN_UNDECIDED, 0);
 		return 0;
 	}
-	if (!thread ||
+	if (!thread || (call == CALL_MSYNC && !(rwf & MS_SYNC)) ||
 	    (call == CALL_FALLOCATE && !(identity.open_flags & (O_DSYNC | OPEN_OF_SYNC_INODE))))
 		return 0;
 	if (call >= CALL_READ && call <= CALL_PREADV2 && !read_is_wanted(identity.open_flags))
@@ -200,6 +200,6 @@ int compat_exit(__u64 *ctx)
 		return 0;
 	thread = thread_of(current_tid());
 	if (thread && thread->enter_ns)
-		call_end(thread, (int)ctx[1]);
+		call_end(thread, call_number(ARGUMENT(struct pt_regs *, 0)), (int)ctx[1]);
 	return 0;
 }

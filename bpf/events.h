@@ -697,12 +697,14 @@ struct throttle_event {
 #define CGROUP_ID_BITS 56
 
 /* What stops a thread on its way back to user space: a quota, a signal (SIGSTOP, one that its tracer
- * is told of), a control group's freezer. */
+ * is told of), a control group's freezer; or another thread has its CPU, behind the end of a call
+ * that was recorded. */
 enum stop {
 	STOP_NONE,
 	STOP_QUOTA,
 	STOP_SIGNAL,
-	STOP_FREEZER
+	STOP_FREEZER,
+	STOP_PREEMPTED
 };
 
 /* A thread that was stopped while it was in no call runs again (time_ns); what quotas stop is in
@@ -711,7 +713,8 @@ struct stopped_event {
 	EVENT_HEADER;
 	unsigned long long since_ns;
 	unsigned int subject_tid;
-	unsigned int by; /* enum stop */
+	unsigned int by;            /* enum stop */
+	unsigned long long call_ns; /* STOP_PREEMPTED: when that call began; else 0 */
 };
 
 /* A bio that a control group's limit had held back is queued now (time_ns); or the worker for what

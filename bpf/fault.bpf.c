@@ -49,7 +49,7 @@ int fault_end(__u64 *ctx)
 
 	if (!thread || !thread->enter_ns || thread->call != CALL_FAULT)
 		return 0;
-	call_end(thread, result & VM_FAULT_ERROR ? -EFAULT : (__s64)page_bytes);
+	call_end(thread, -1, result & VM_FAULT_ERROR ? -EFAULT : (__s64)page_bytes);
 	return 0;
 }
 

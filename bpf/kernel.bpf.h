@@ -9,6 +9,7 @@
 #define IOSTRATA_KERNEL_BPF_H
 
 #include <linux/bpf.h>
+#include <linux/errno.h>
 #include <linux/types.h>
 #include <stdbool.h>
 
@@ -357,6 +358,14 @@ struct transaction_s {
 	unsigned int t_synchronous_commit : 1;
 };
 
+struct pt_regs___entry {
+	unsigned long orig_ax; /* x86 */
+	unsigned long ax;
+	int syscallno; /* arm64 */
+	__u64 orig_x0;
+	__u64 regs[31];
+};
+
 #pragma clang attribute pop
 
 /* Of a tp_btf program: its n-th argument, as the type that the kernel says it has.
@@ -398,6 +407,31 @@ static __always_inline __u64 pointer_key(const void *pointer)
 #define FIRST_ARGUMENT(regs) PT_REGS_PARM1_SYSCALL(regs)
 #define SIXTH_ARGUMENT(regs) ((regs)->r9)
 #endif
+
+/* The number of the call by which a task came into the kernel, of its registers as they were then;
+ * negative: by none (idtentry_body of arch/x86/entry/entry_64.S, kernel_entry of
+ * arch/arm64/kernel/entry.S). */
+static __always_inline int call_number(const void *regs)
+{
+#ifdef __TARGET_ARCH_arm64
+	return ((const struct pt_regs___entry *)regs)->syscallno;
+#else
+	return ((const struct pt_regs___entry *)regs)->orig_ax;
+#endif
+}
+
+/* Whether that call is over: its result is where -ENOSYS was when it began (PUSH_AND_CLEAR_REGS of
+ * entry_SYSCALL_64), of arm64 its first argument.  False also where it is just that. */
+static __always_inline bool call_is_over(const void *regs)
+{
+	const struct pt_regs___entry *entry = regs;
+
+#ifdef __TARGET_ARCH_arm64
+	return entry->regs[0] != entry->orig_x0;
+#else
+	return entry->ax != (unsigned long)-ENOSYS;
+#endif
+}
 
 /* Whether this kernel's BPF has a helper: bpf_helper_exists(get_current_task_btf). */
 #define bpf_helper_exists(name) bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_##name)

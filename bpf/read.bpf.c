@@ -86,6 +86,6 @@ int read_exit(struct read_exit_context *ctx)
 	struct thread *thread = thread_of(current_tid());
 
 	if (thread && thread->enter_ns)
-		call_end(thread, ctx->result);
+		call_end(thread, ctx->nr, ctx->result);
 	return 0;
 }

@@ -105,7 +105,10 @@ struct thread {
 	unsigned long long name_tag;
 	unsigned long long file_key;
 	unsigned long long inode;
-	long long offset_bytes;
+	union {
+		long long offset_bytes;
+		unsigned long long ended_ns; /* when the one began that it is behind */
+	};
 	unsigned int open_flags;
 	unsigned int size_bytes;
 	unsigned int dev;
@@ -114,7 +117,11 @@ struct thread {
 	/* in its file system's sync */
 	unsigned long long sync_enter_ns;
 	unsigned int sync_transaction;
-	unsigned int sync_datasync;
+	unsigned short sync_datasync;
+
+	/* its last call that was recorded has ended: the number of that, and 1; 0: it has begun
+	 * another of such a number since */
+	unsigned short behind;
 
 	/* its io_uring_enter concerned a recorded request; another thread may say so at any time */
 	unsigned short uring_concerned;

@@ -18,16 +18,35 @@ static __always_inline __u32 state_left_in(__u64 *ctx, struct task_struct *task)
 	return switch_state_argument ? ctx[3] : task_state(task);
 }
 
-/* ctx: of sched_switch, which the task leaves its CPU by; STOP_NONE: it may run, or sleeps. */
-static __always_inline enum stop stop_of(__u64 *ctx, struct task_struct *task)
+/* Whether the current task, a thread that could go on, is on its way back from its last call that
+ * was recorded (exit_to_user_mode_loop of kernel/entry/common.c): what came upon it in user mode
+ * leaves no call's number in its registers, another call another one, and one that nobody has seen
+ * begin yet is not over.  Before Linux dd6e10fbd9fb, in v5.15, nothing tells them. */
+static __always_inline bool is_behind_call(const struct thread *thread)
+{
+	const void *regs;
+
+	if (likely(!thread->behind) || !bpf_helper_exists(task_pt_regs))
+		return false;
+	regs = (const void *)bpf_task_pt_regs(current_task());
+	return thread->behind == (__u16)(call_number(regs) + 1) && call_is_over(regs);
+}
+
+/* ctx: of sched_switch, which the task, the current one, leaves its CPU by; STOP_NONE: it may run,
+ * or sleeps. */
+static __always_inline enum stop stop_of(__u64 *ctx, const struct thread *thread,
+					 struct task_struct *task)
 {
 	__u32 state;
 
 	if (bpf_core_field_exists(task->throttled) && unlikely(task->throttled))
 		return STOP_QUOTA;
+	state = ctx[0] ? 0 : state_left_in(ctx, task);
+	/* What a thread asked for that goes on behind its calls waits for it: that is told below. */
+	if (!state && !thread->collects && is_behind_call(thread))
+		return STOP_PREEMPTED;
 	if (ctx[0]) /* preempted */
 		return STOP_NONE;
-	state = state_left_in(ctx, task);
 	if (unlikely(state & (TASK_STOPPED | TASK_TRACED)))
 		return STOP_SIGNAL;
 	if (unlikely(state & TASK_FROZEN || task->flags & PF_FROZEN))
@@ -60,6 +79,7 @@ static __noinline void stop_tell(const struct thread *thread, __u32 tid, __u64 s
 	e->sched_stopped.since_ns = since_ns;
 	e->sched_stopped.subject_tid = tid;
 	e->sched_stopped.by = thread->stopped_by;
+	e->sched_stopped.call_ns = thread->stopped_by == STOP_PREEMPTED ? thread->ended_ns : 0;
 	emit_submit(e, POINT_sched_stopped);
 }
 

@@ -111,7 +111,7 @@ int syscall_exit(struct exit_context *ctx)
 	struct thread *thread = thread_of(current_tid());
 
 	if (thread && thread->enter_ns)
-		call_end(thread, ctx->result);
+		call_end(thread, ctx->nr, ctx->result);
 	else if (filter.duties & DUTY_BIT(workload) &&
 		 unlikely(thread ? !thread->met : !filter.tree))
 		syscall_cut(ctx->nr, ctx->result);
@@ -359,10 +359,8 @@ int syscall_enter_msync(struct enter_context *ctx)
 	__s64 offset = -1;
 	bool known;
 
-	if (!msync_is_wanted(ctx))
-		return 0;
 	thread = thread_admit();
-	if (!thread)
+	if (!thread || !msync_is_wanted(ctx))
 		return 0;
 	known = mapped_find(&mapped);
 	length = (length + page_bytes - 1) / page_bytes * page_bytes;
@@ -391,10 +389,8 @@ int syscall_enter_msync_blind(struct enter_context *ctx)
 	struct file_identity identity = {};
 	struct thread *thread;
 
-	if (!msync_is_wanted(ctx))
-		return 0;
 	thread = thread_admit();
-	if (!thread)
+	if (!thread || !msync_is_wanted(ctx))
 		return 0;
 	if (filter.device) {
 		not_seen(UNSEEN_UNDECIDED, 0);

@@ -95,15 +95,17 @@ static __always_inline __s64 offset_moved(const struct thread *thread, __s64 res
 	return file_position(thread->file_key) - (result > 0 ? result : 0);
 }
 
-static __always_inline void call_end(struct thread *thread, __s64 result)
+/* number: the call's; -1: not each call of that number is looked at when it begins. */
+static __always_inline void call_end(struct thread *thread, int number, __s64 result)
 {
+	__u64 enter_ns = thread->enter_ns;
 	union event *e;
 
 	caller_announce(thread);
 	switches_end(thread);
 	e = emit_reserve(POINT_syscall);
 	if (e) {
-		e->syscall.enter_ns = thread->enter_ns;
+		e->syscall.enter_ns = enter_ns;
 		e->syscall.inode = thread->inode;
 		e->syscall.offset_bytes = offset_moved(thread, result);
 		e->syscall.dev = thread->dev;
@@ -121,6 +123,9 @@ static __always_inline void call_end(struct thread *thread, __s64 result)
 		return;
 	}
 	thread->enter_ns = 0;
+	barrier();
+	thread->ended_ns = enter_ns;
+	thread->behind = number + 1;
 }
 
 #endif

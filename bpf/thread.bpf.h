@@ -226,6 +226,8 @@ static __always_inline struct thread *thread_wanted(void)
 	__u64 ids = current_ids();
 	struct thread *thread = thread_of((__u32)ids);
 
+	if (thread)
+		thread->behind = 0;
 	if (thread && thread->kind > THREAD_TARGET && thread->kind != THREAD_WORKER)
 		return thread;
 	if (filter.process_kinds && !thread) {

@@ -261,7 +261,7 @@ int wakeup_switch(__u64 *ctx)
 	}
 	thread = thread_of(prev->pid);
 	if (thread && !thread_at_work(thread)) {
-		by = stop_of(ctx, prev);
+		by = stop_of(ctx, thread, prev);
 		if (unlikely(by))
 			stop_begin(thread, prev, by, now_ns ? now_ns : bpf_ktime_get_ns());
 		/* What it asked for may wait for it, in a call that is not looked at, or in none. */

@@ -157,7 +157,7 @@ void own_cut(struct rings *rings, const struct thread *threads)
 		    is_told(thread->call))
 			own_event(rings, &e, POINT_syscall_cut, RECORDER_CPU);
 		if (thread->stopped_ns && thread->stopped_ns <= rings->ending_ns &&
-		    thread->stopped_by != STOP_QUOTA)
+		    (thread->stopped_by == STOP_SIGNAL || thread->stopped_by == STOP_FREEZER))
 			own_stopped(rings, thread, e.syscall_cut.tid);
 	}
 }

@@ -107,7 +107,7 @@ def breakdown_of(
         writes = with_served(writes, credit.served, found.path)
     several = found.path.several
     gaps = [*long_queues(credit.audits.beyond, several=several)]
-    gaps += stopped(found.tops, found.op, all_ns, several=several)
+    gaps += stopped(found.tops, found.op, found.writes.latency_ns, several=several)
     if found.op is Op.READ:
         gaps += faults_of(found.path)
     quality = replace(quality, not_observed=(*quality.not_observed, *gaps))

@@ -3,8 +3,10 @@
 
 Signals (SIGSTOP, what a tracer is told of) and control groups' freezers stop a thread on its way
 back to user space, and so do quotas since Linux e1fad12dcb66 ("sched/fair: Switch to task based
-throttle model", in v6.18): who waited for a write waited for that, too. Where a thread of the
-kernel's submits for a process (SQPOLL), which is not stopped, the process's threads collect.
+throttle model", in v6.18); and there who is to leave its CPU to another leaves it
+(exit_to_user_mode_loop of kernel/entry/common.c): who waited for a write waited for that, too.
+Where a thread of the kernel's submits for a process (SQPOLL), which is not stopped, the process's
+threads collect.
 """
 
 from __future__ import annotations
@@ -14,11 +16,18 @@ from enum import IntEnum
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iostrata.analysis.prepared import Top
 from iostrata.columns import AsOf, Ints, Union, at, columns_of, distinct, one_of, pair_key
 from iostrata.model import NotObserved, Op
-from iostrata.trace.layout import STOP_FREEZER, STOP_QUOTA, STOP_SIGNAL, THREAD_WORKER
+from iostrata.trace.layout import (
+    STOP_FREEZER,
+    STOP_PREEMPTED,
+    STOP_QUOTA,
+    STOP_SIGNAL,
+    THREAD_WORKER,
+)
 from iostrata.units import duration
 
 OF_NOTE: Final = 0.01
@@ -31,31 +40,42 @@ class Stop(IntEnum):
     QUOTA = STOP_QUOTA
     SIGNAL = STOP_SIGNAL
     FREEZER = STOP_FREEZER
+    PREEMPTED = STOP_PREEMPTED
 
 
 SAID: Final = {
     Stop.QUOTA: ("CPU quota", ", as behind a call,", " (see throttle.cpu)"),
     Stop.SIGNAL: ("signals", " (SIGSTOP, or who traces them)", ""),
     Stop.FREEZER: ("freezer", " (of a control group)", ""),
+    Stop.PREEMPTED: (
+        "preemption",
+        ", preempted on the way back from them,",
+        ", but {each} in the threads' own clocks",
+    ),
 }
-"""The line's name, when or by whom, and where more is told."""
+"""The line's name, when or by whom, and where more is told, or what each write has of it."""
 
 
-def stopped(tops: Sequence[Top], op: Op, all_ns: int, *, several: bool) -> Iterator[NotObserved]:
-    """A line for each machine where it is worth one. ``all_ns``: what all writes took together;
-    ``op``: what these are."""
+def stopped(
+    tops: Sequence[Top], op: Op, latency_ns: Ints, *, several: bool
+) -> Iterator[NotObserved]:
+    """A line for each machine where it is worth one. ``latency_ns``: what each write took; ``op``:
+    what these are."""
+    all_ns = int(latency_ns.sum())
     for top in tops:
         trace = top.trace
         least_ns = OF_NOTE * min(trace.end_ns - trace.begin_ns, all_ns)
         for stop in SAID:
             took_ns, within_ns = stops_of(top, stop)
-            if least_ns > 0 and (what := _said(stop, op, took_ns, within_ns, least_ns)):
+            each = f"{duration(int(took_ns.sum()) // len(latency_ns))} a {op.word}"
+            if least_ns > 0 and (what := _said(stop, op, each, took_ns, within_ns, least_ns)):
                 yield NotObserved(SAID[stop][0], what, "", (trace.machine,) if several else ())
 
 
-def _said(stop: Stop, op: Op, took_ns: Ints, within_ns: Ints, least_ns: float) -> str:
-    """Of what is worth it; empty: neither is."""
+def _said(stop: Stop, op: Op, each: str, took_ns: Ints, within_ns: Ints, least_ns: float) -> str:
+    """Of what is worth it; empty: neither is. ``each``: what a write has of it."""
     _, whose, see = SAID[stop]
+    see = see.format(each=each)
     parts = []
     for times, where, consequence in (
         (took_ns, f"beside their {op.word}s", f"in no latency{see}"),
@@ -130,5 +150,22 @@ def _quotas(top: Top) -> tuple[Ints, Ints, Ints]:
 
 def _others(top: Top, stop: Stop) -> tuple[Ints, Ints, Ints]:
     told = columns_of(top.trace.points["sched_stopped"], "subject_tid", "since_ns", "by")
-    of_it = told["by"] == stop
-    return told["subject_tid"][of_it], told["since_ns"][of_it], told["time_ns"][of_it]
+    rows = np.flatnonzero(told["by"] == stop)
+    if stop is Stop.PREEMPTED and len(rows):
+        rows = rows[_behind_writes(top, rows)]
+    return told["subject_tid"][rows], told["since_ns"][rows], told["time_ns"][rows]
+
+
+def _behind_writes(top: Top, rows: Ints) -> NDArray[np.bool_]:
+    """Which of those that sched_stopped tells of (rows) were behind a call of one of the writes.
+
+    Where a program may have been skipped since, that of the beginning of another one may have been.
+    """
+    told = columns_of(top.trace.points["sched_stopped"], "subject_tid", "call_ns")
+    tid, call_ns, end_ns = (told[name][rows] for name in ("subject_tid", "call_ns", "time_ns"))
+    pieces = top.pieces
+    calls = np.flatnonzero((top.write_of_piece() >= 0) & (pieces.request_key == 0))
+    of_writes = pair_key(pieces.tid[calls], pieces.begin_ns[calls])
+    known = ~top.trace.losses.touch(call_ns, end_ns)
+    behind: NDArray[np.bool_] = known & one_of(pair_key(tid, call_ns), of_writes)
+    return behind

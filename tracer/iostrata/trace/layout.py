@@ -1111,6 +1111,7 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("since_ns", "<u8", 16),
         ("subject_tid", "<u4", 24),
         ("by", "<u4", 28),
+        ("call_ns", "<u8", 32),
     ),
     "file_system_event": (
         ("time_ns", "<u8", 0),
@@ -1197,6 +1198,7 @@ STOP_NONE = 0
 STOP_QUOTA = 1
 STOP_SIGNAL = 2
 STOP_FREEZER = 3
+STOP_PREEMPTED = 4
 
 QUEUER_PROGRAM = 0
 QUEUER_KERNEL_THREAD = 1
