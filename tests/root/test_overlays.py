@@ -17,6 +17,7 @@ from iostrata.analysis import analyse
 from iostrata.recording import open_recording
 from iostrata.trace import read_trace
 from tests.root.conftest import iostrata
+from tests.root.test_aio import compiled
 from tests.root.test_oracles import recorded
 from tests.root.test_units import methods
 
@@ -30,6 +31,9 @@ for _ in range(10):
     mapped.flush()
 """
 MANY = 100
+REQUESTS = 50
+LIBAIO = "aio_submit", "iocb_key"
+SUBMITTED = {"io_uring": ("io_uring_submit_req", "request_key")}
 SYNCED = """
 import os, sys
 for directory in sys.argv[1:]:
@@ -50,32 +54,31 @@ def test_what_is_written_to_an_overlay_s_file_its_mapping_makes_durable(
     assert found.quality.plain_writes == 0
 
 
-@pytest.mark.parametrize(
-    ("engine", "point", "key"),
-    [("libaio", "aio_submit", "iocb_key"), ("io_uring", "io_uring_submit_req", "request_key")],
-)
-@pytest.mark.parametrize("how", [["--direct=1", "--sync=dsync"], ["--fsync=1"]], ids=str)
+@pytest.mark.parametrize("how", ["libaio", "io_uring", "sync"])
 def test_who_syncs_the_file_below_does_so_for_the_request(
-    engine: str, point: str, key: str, how: list[str], disk: Path, overlay: Path
+    how: str, tmp_path: Path, disk: Path, overlay: Path
 ) -> None:
     """The kernel asks the file below by a control block of its own (backing_file_write_iter), and
     what is asked of the one above is synchronised below by a worker."""
-    if not shutil.which("fio"):
+    file = overlay / "data"
+    file.write_bytes(bytes(1 << 20))
+    if how == "sync":
+        command = [str(compiled("by_worker", tmp_path)), str(file), str(REQUESTS)]
+    elif shutil.which("fio"):
+        command = ["fio", "--name=x", f"--filename={file}", "--size=1m", "--bs=4k",
+                   "--rw=randwrite", "--direct=1", "--sync=dsync", f"--ioengine={how}",
+                   f"--number_ios={REQUESTS}"]  # fmt: skip
+    else:
         pytest.skip("fio is not installed")
-    (overlay / "data").write_bytes(bytes(1 << 20))
-    done = iostrata(
-        "record", "-o", str(disk / "recording"), "--", "fio", "--name=x", "--size=1m", "--bs=4k",
-        f"--filename={overlay}/data", "--rw=randwrite", f"--ioengine={engine}", "--number_ios=50",
-        *how,
-    )  # fmt: skip
+    done = iostrata("record", "-o", str(disk / "recording"), "--", *command)
     assert done.returncode == 0, done.stderr
     recording = open_recording(disk / "recording")
     (trace,), found = recording.traces(), analyse(recording)
     syncs = trace.points["ext4_sync_file"].integers("request_key")["request_key"]
+    point, key = SUBMITTED.get(how, LIBAIO)
     asked, ours = trace.points[point].integers(key)[key], syncs[syncs != 0]
-    # fio leaves the last one out.
-    assert len(found.writes) >= 49
-    assert len(ours) >= 49
+    assert len(found.writes) == REQUESTS
+    assert len(ours) >= REQUESTS
     assert set(ours.tolist()) <= set(asked.tolist())
     reap = [layer.row == "wakeup.reap" for layer in found.layers]
     behind = found.time_ns[reap].sum(axis=0) + found.residual_ns
