@@ -90,10 +90,14 @@ def test_who_ended_what_no_event_explains_is_told(tmp_path: Path) -> None:
     assert told == [("fsfreeze", 60_000), ("an interrupt", 8_000)]
     summary = summarise(found)
     text, document = table.render(summary, 80).plain, loads(json.render(summary))
-    assert "woken by    fsfreeze: 60.0 us a write, unattributed\n" in text
+    line = "woken by    fsfreeze: 60.0 us a write, unattributed; not recorded itself (--all)\n"
+    assert line in text
     assert "no event explains it, but fsfreeze ended most of it" in " ".join(text.split())
     wakers = document["quality"]["wakers"]
-    assert wakers[0] == {"machine": "local", "process": "fsfreeze", "mean_ns": 60_000}
+    assert wakers[0] == {
+        "machine": "local", "process": "fsfreeze", "mean_ns": 60_000, "recorded": False,
+    }  # fmt: skip
+    assert wakers[1]["recorded"]
 
 
 @pytest.mark.parametrize("by", ["dmsetup", "an interrupt", "a writer", "a helper"])

@@ -85,8 +85,8 @@ def breakdown_of(
             if ns
         ),
         wakers=tuple(
-            Waker(who, ns / len(found.writes), device)
-            for (who, device), ns in credit.wakers.most_common()
+            Waker(who, ns / len(found.writes), device, recorded)
+            for (who, device, recorded), ns in credit.wakers.most_common()
             if who != UNKNOWN and ns >= LEAST_WAKER * all_ns
         ),
         asleep_share=credit.asleep_ns / max(int(residual.sum()), 1),

@@ -24,7 +24,7 @@ from iostrata.hops import Lifted, View
 from iostrata.layers import HELD_BACK, RANK, STACK
 from iostrata.model import UNKNOWN as NOBODY_KNOWN
 from iostrata.model import Who
-from iostrata.stitch import People, Spans
+from iostrata.stitch import People, Spans, kinds_of, whole
 from iostrata.trace.layout import WAKE_INTERRUPT, WAKE_THREAD, WAKE_TIMER
 
 # What every sleep goes through before (and every call behind) the functions that tell one.
@@ -46,8 +46,9 @@ WOKEN: Final = ("sched_resume", "sched_woken")
 
 Sites = Counter[tuple[str, str]]
 """ns by machine and site."""
-Wakers = Counter[tuple[Who, str]]
-"""ns by who let go, and which stacked device had held that back; empty: nobody knows what had."""
+Wakers = Counter[tuple[Who, str, bool]]
+"""ns by who let go, which stacked device had held that back (empty: nobody knows what had), and
+whether it is recorded what he did."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,12 +157,16 @@ def wakers_of(asleep: Iterable[Asleep]) -> Wakers:
         rows = np.flatnonzero(at(seen.astype(np.int64), some.event) > 0)
         event, took_ns = some.event[rows], some.took_ns[rows]
         context, people = told["waker_context"][event], People(window.trace)
-        who = people.threads(told["waker_tid"][event], told["wake_ns"][event])
+        wake_ns = told["wake_ns"][event]
+        who = people.threads(told["waker_tid"][event], wake_ns)
         who[context != WAKE_THREAD] = -1
         for context_of, name in AT_INTERRUPTS.items():
             who[context == context_of] = people.number(name, 0)
-        for number in distinct(who).tolist():
-            wakers[_named(people, number), ""] += int(took_ns[who == number].sum())
+        kind = whole(window.trace).once(kinds_of).of(told["waker_tid"][event], wake_ns)
+        recorded = (context != WAKE_THREAD) | (kind != 0)
+        for number, seen_of in np.unique(np.stack([who, recorded]), axis=1).T.tolist():
+            mine = (who == number) & (recorded == seen_of)
+            wakers[_named(people, number), "", bool(seen_of)] += int(took_ns[mine].sum())
     return wakers
 
 
@@ -184,7 +189,7 @@ def released_by(held: Iterable[Asleep]) -> Wakers:
         for key, number in np.unique(np.stack([disk, who]), axis=1).T.tolist():
             name = window.trace.facts.device_name(key) if key >= 0 else "a stacked device"
             took_ns = some.took_ns[(disk == key) & (who == number)]
-            wakers[_named(people, number), name] += int(took_ns.sum())
+            wakers[_named(people, number), name, True] += int(took_ns.sum())
     return wakers
 
 

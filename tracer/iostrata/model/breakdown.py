@@ -267,11 +267,13 @@ class Unseen:
 @dataclass(frozen=True)
 class Waker:
     """Who ended sleeps of writes for no cause that was observed: unattributed ns a write; or let go
-    what a stacked ``device`` had held back: of ``block.stacked``."""
+    what a stacked ``device`` had held back: of ``block.stacked``. ``recorded``: what it did itself,
+    too."""
 
     who: Who
     time_ns: float
     device: str = ""
+    recorded: bool = True
 
 
 @dataclass(frozen=True)

@@ -247,13 +247,15 @@ class Waker(Home, frozen=True):
     """Who ended sleeps for no cause that was observed, or let go what a stacked ``device`` had held
     back, which is of ``block.stacked``. ``mean_ns``: a write; all else as a Part's.
 
-    ``process``: also ``an interrupt`` and ``a timer``.
+    ``process``: also ``an interrupt`` and ``a timer``. ``recorded`` is false where it is not
+    recorded what that did itself.
     """
 
     machine: str
     process: str
     mean_ns: Ns
     device: str | UnsetType = UNSET
+    recorded: bool = True
 
 
 class Quality(Struct, frozen=True, kw_only=True):

@@ -239,6 +239,7 @@ def _quality(quality: model.Quality) -> Quality:
                 machine=w.who.machine,
                 mean_ns=rounded_ns(w.time_ns),
                 device=w.device or UNSET,
+                recorded=w.recorded,
                 **_who(w.who),
             )
             for w in quality.wakers

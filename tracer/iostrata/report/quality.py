@@ -83,6 +83,7 @@ def statements(summary: Summary) -> Iterator[tuple[str, Sequence[str], str]]:
         where = f"{waker.who.machine}: " if quality.crossings else ""
         took = f"{units.duration(waker.time_ns)} a {word}"
         what = f"held back by {waker.device} until then" if waker.device else "unattributed"
+        what += "" if waker.recorded else "; not recorded itself (--all)"
         yield "woken by", [f"{where}{who.named(waker.who)}: {took}, {what}"], ""
     for unseen in quality.unseen:
         yield "not seen", [_unseen(unseen, quality, word)], "yellow"

@@ -37,6 +37,7 @@ from iostrata.stitch.elsewhere import elsewhere
 from iostrata.stitch.enters import enters_of
 from iostrata.stitch.fuse import DAEMON, calls_of, fuse_calls_of
 from iostrata.stitch.journal import Commits, commits_of
+from iostrata.stitch.kinds import kinds_of
 from iostrata.stitch.librbd import ImageRequests, Images, image_devices, image_name, images_of
 from iostrata.stitch.ninep import ninep_calls_of
 from iostrata.stitch.occupied import MOST_SLEEPS
@@ -105,23 +106,22 @@ from iostrata.stitch.window import (
 )
 
 __all__ = [
-    "AIO_FDSYNC", "AIO_FSYNC",
-    "BEGUN", "DAEMON", "ENGINES", "EVERY_DEVICE", "FILE_UNKNOWN", "FOLLOWED", "FUA", "FURTHER",
-    "FUSE_REQUEST", "HANGING", "IO_URING", "KINDS", "LIBAIO", "LIBRBD_REQUEST", "METHOD",
-    "METHODS", "MOST_SLEEPS", "NINEP_REQUEST", "NO_COMMITS", "NO_PIECES", "NO_ROOM", "NO_SPANS",
-    "OF_FILE", "OPEN_OF_DEVICE", "OPERATING", "OP_READ", "OP_WRITE", "OSD_OP", "OSD_OPREPLY",
-    "OSD_REPOP", "OSD_REPOPREPLY", "OSD_REQUEST", "OVER", "O_DSYNC", "PLAIN", "RUNNING",
-    "SERVED", "TIED_BY", "UNASKED", "UNCOLLECTED", "UNFINISHED", "Accounted", "Activities", "Asked",
-    "Audit", "Behind", "Calls", "Columns", "Commits", "Downs", "Edges", "Idle", "ImageRequests",
-    "Images", "Kinds", "Operations", "Owners", "Parts", "People", "Pieces", "Reads", "Requests",
-    "Section", "Service", "Sleeps", "SpanList", "Spans", "Stitched", "Submissions", "Told",
-    "Transferred", "Transfers", "Units", "Ways", "Window", "are_direct", "behind_cpus",
-    "bios_of", "calls_of", "commits_of", "completion_of", "completion_of_copied", "direct_of",
-    "downs_of", "elsewhere", "enters_of", "exchange_key", "exchanged_of", "follow",
-    "fuse_calls_of", "image_devices", "image_name", "images_of", "last_hit", "longest_read",
-    "may_be_disk", "may_return_in_loss", "members_of", "messages_of", "method_of_write",
-    "ninep_calls_of", "pieces_of", "process_of", "processes_of", "reach_of", "read_outside",
-    "reads_of", "requested_durably", "requests_of", "rpc_calls_of", "sent_of", "servers_of",
-    "short_of_cpu", "simply_durable", "sleeps_of", "stacking", "stitch", "submissions_of",
-    "suboperations_of", "told", "units_of", "whole", "window_of", "windows",
+    "AIO_FDSYNC", "AIO_FSYNC", "BEGUN", "DAEMON", "ENGINES", "EVERY_DEVICE", "FILE_UNKNOWN",
+    "FOLLOWED", "FUA", "FURTHER", "FUSE_REQUEST", "HANGING", "IO_URING", "KINDS", "LIBAIO",
+    "LIBRBD_REQUEST", "METHOD", "METHODS", "MOST_SLEEPS", "NINEP_REQUEST", "NO_COMMITS",
+    "NO_PIECES", "NO_ROOM", "NO_SPANS", "OF_FILE", "OPEN_OF_DEVICE", "OPERATING", "OP_READ",
+    "OP_WRITE", "OSD_OP", "OSD_OPREPLY", "OSD_REPOP", "OSD_REPOPREPLY", "OSD_REQUEST", "OVER",
+    "O_DSYNC", "PLAIN", "RUNNING", "SERVED", "TIED_BY", "UNASKED", "UNCOLLECTED", "UNFINISHED",
+    "Accounted", "Activities", "Asked", "Audit", "Behind", "Calls", "Columns", "Commits", "Downs",
+    "Edges", "Idle", "ImageRequests", "Images", "Kinds", "Operations", "Owners", "Parts", "People",
+    "Pieces", "Reads", "Requests", "Section", "Service", "Sleeps", "SpanList", "Spans", "Stitched",
+    "Submissions", "Told", "Transferred", "Transfers", "Units", "Ways", "Window", "are_direct",
+    "behind_cpus", "bios_of", "calls_of", "commits_of", "completion_of", "completion_of_copied",
+    "direct_of", "downs_of", "elsewhere", "enters_of", "exchange_key", "exchanged_of", "follow",
+    "fuse_calls_of", "image_devices", "image_name", "images_of", "kinds_of", "last_hit",
+    "longest_read", "may_be_disk", "may_return_in_loss", "members_of", "messages_of",
+    "method_of_write", "ninep_calls_of", "pieces_of", "process_of", "processes_of", "reach_of",
+    "read_outside", "reads_of", "requested_durably", "requests_of", "rpc_calls_of", "sent_of",
+    "servers_of", "short_of_cpu", "simply_durable", "sleeps_of", "stacking", "stitch",
+    "submissions_of", "suboperations_of", "told", "units_of", "whole", "window_of", "windows",
 ]  # fmt: skip
