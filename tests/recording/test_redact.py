@@ -54,6 +54,8 @@ def alike(one: Breakdown, other: Breakdown) -> None:
         assert len(pairs) == len({pair[0] for pair in pairs}) == len({pair[1] for pair in pairs})
     assert one.quality.lost == other.quality.lost
     assert one.quality.ties == other.quality.ties
+    assert one.quality.unsure_syncs == other.quality.unsure_syncs
+    assert one.quality.partial_syncs == other.quality.partial_syncs
     assert one.quality.cost == other.quality.cost
     # A file that is no recorder's is not taken along.
     damage = [line for line in one.quality.damage if "no stream of this trace" not in line]
@@ -135,7 +137,9 @@ def test_no_name_remains_in_any_byte(tmp_path: Path) -> None:
     assert "local/facts/connections" in after
     assert "local/facts/echoes" in after
     alike(whole, iostrata.open(tmp_path / "redacted").analyse())
-    facts = open_recording(tmp_path / "redacted").traces()[0].facts
+    (trace,) = open_recording(tmp_path / "redacted").traces()
+    assert trace.env["filter"] == "--comm redacted"
+    facts = trace.facts
     assert [facts.device_name(key) for key in (DISK, OVERLAY)] == ["sda", "sda"]
     assert facts.throttled.keys() == {70, 71}
     assert facts.throttled[70].startswith("n")

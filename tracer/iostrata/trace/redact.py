@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,6 +39,10 @@ KEPT_ENV: Final = frozenset(
     {"iostrata_version", "kernel_release", "kernel_version", "architecture", "clocksource",
      "packets"}
 )  # fmt: skip
+# Of what was chosen to record, the options: what numbers mean depends on them.
+KEPT_OPTIONS: Final = frozenset(
+    {"--pid", "--comm", "--cgroup", "--device", "--all", "--path", "--duty"}
+)
 # A BPF program's name, which is ours, and a file system's type, which is the kernel's.
 KEPT_FIELDS: Final = frozenset({"program", "type"})
 # Of events: whose addresses there are, as two numbers each; and numbers made of addresses, of a
@@ -49,6 +54,7 @@ KEPT_FACTS: Final = (
     "affinity", "backed", "cpus", "exchange", "image_maps", "images", "overlays", "passthrough",
     "stacks", "topology", "tsc",
 )  # fmt: skip
+REDACTED: Final = "redacted"
 ZEROS: Final = bytes(1 << 20)
 
 
@@ -75,7 +81,10 @@ def _word(key: str, value: str | int, names: Pseudonyms) -> str | int:
         return shown(value)
     if key == "hostname":
         return names.host(value)
-    return names.boot(value) if key == "boot_id" else "redacted"
+    if key == "filter":
+        words = (word if word in KEPT_OPTIONS else REDACTED for word in value.split())
+        return " ".join(word for word, _ in groupby(words))
+    return names.boot(value) if key == "boot_id" else REDACTED
 
 
 def _stream(data: Data, metadata: Metadata, names: Pseudonyms) -> Iterator[bytes]:
