@@ -140,6 +140,56 @@ def test_what_a_limit_of_a_disk_takes_below_a_loop_device(disk: Path, limited: P
     assert rows["throttle.io"] >= 0.95 * (slow["total_ns"]["mean"] - let_go), rows
 
 
+# Threads of a group that has a limit, each of which appends to a file of its own.
+APPENDERS = """
+import os, sys, threading
+directory, writes = sys.argv[1], int(sys.argv[2])
+def append(number):
+    fd = os.open(f"{directory}/{number}", os.O_RDWR | os.O_CREAT)
+    for each in range(writes):
+        os.pwrite(fd, bytes(8192), each * 8192)
+        os.fdatasync(fd)
+threads = [threading.Thread(target=append, args=(number,)) for number in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_what_a_limit_holds_of_who_has_the_lock_that_a_loop_device_s_workers_wait_for(
+    disk: Path,
+) -> None:
+    """What is not aligned to the blocks below is written one after the other; the workers, of the
+    group and of the journal's thread, wait for each other's, which the limit holds."""
+    with ExitStack() as teardown:
+        node = loop_device(disk / "image", 64 << 20, teardown)
+        if not int(Path(f"/sys/block/{Path(node).name}/loop/dio").read_text()):
+            pytest.skip("no direct I/O to the file below")
+        made = ("mkfs.ext4", "-q", "-b", "1024", "-E", "lazy_itable_init=0,lazy_journal_init=0")
+        subprocess.run([*made, node], check=True)
+        mounted = disk / "mounted"
+        mounted.mkdir()
+        subprocess.run(["mount", node, str(mounted)], check=True)
+        teardown.callback(subprocess.run, ["umount", str(mounted)], check=True)
+        group = teardown.enter_context(limited_to(disk, "w", "iops", 50))
+        join = ("sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh")
+        command = (sys.executable, "-c", APPENDERS, str(mounted), "8")
+        done = iostrata("run", "--json", "-", "--", *join, *command)
+    good(done.returncode, done.stderr)
+    found = json.loads(done.stdout)
+    rows, mean = {row["layer"]: row for row in found["layers"]}, found["total_ns"]["mean"]
+    let_go = sum(
+        row["mean_ns"] for name, row in rows.items() if name.startswith(("device.", "wakeup."))
+    )
+    held = rows["throttle.io"]
+    assert rows["block.stacked"]["mean_ns"] <= 0.05 * mean, rows
+    assert held["mean_ns"] >= 0.9 * (mean - let_go - unseen_ns(found)), rows
+    limit = {"process": "io.max", "cgroup": f"/{group.name}"}
+    named = sum(part["mean_ns"] for part in held["behind"] if limit.items() <= part.items())
+    assert named >= 0.95 * held["mean_ns"], held
+
+
 # A process that has a limit writes synchronously; one that has none syncs meanwhile.
 SYNCER = """
 import mmap, os, sys, time

@@ -7,7 +7,13 @@ from collections import Counter
 
 import pytest
 
-from iostrata.trace.layout import THREAD_HELPER, THREAD_JOURNAL, WAKE_INTERRUPT, WAKE_THREAD
+from iostrata.trace.layout import (
+    QUEUER_LOOP,
+    THREAD_HELPER,
+    THREAD_JOURNAL,
+    WAKE_INTERRUPT,
+    WAKE_THREAD,
+)
 from tests.stitch.test_below import DATA, FLUSH, KWORKER, LOOP, SDA, Block, one_write, told
 from tests.stitch.test_truth import accounts
 from tests.stitch.test_wakers import IDLE, OTHER, UNINTERRUPTIBLE, call, resume
@@ -70,7 +76,9 @@ def test_a_loop_devices_worker_that_has_no_cpu() -> None:
     }
 
 
-@pytest.mark.parametrize("case", ["another device", "two at once", "before", "after"])
+@pytest.mark.parametrize(
+    "case", ["another device", "two at once", "two one after the other", "before", "after"]
+)
 def test_another_worker_that_has_no_cpu_keeps_nobody(case: str) -> None:
     world = on_loop()
     if case == "before":
@@ -79,6 +87,11 @@ def test_another_worker_that_has_no_cpu_keeps_nobody(case: str) -> None:
     elif case == "after":
         preempted(world, KWORKER, 52_200, 70_000)
         work(world, KWORKER, 52_100, 80_000)
+    elif case == "two one after the other":
+        preempted(world, KWORKER, 10_000, 40_000)
+        work(world, 68, 2_700, 3_000)
+        work(world, KWORKER, 9_000, 51_000)
+        work(world, 67, 2_600, 51_500)
     else:
         preempted(world, KWORKER, 10_000, 40_000)
         other = device(7, 1) if case == "another device" else LOOP
@@ -330,3 +343,83 @@ def test_who_writes_xfss_log_flushes_another_disk_first_and_has_no_cpu(held: int
     assert account.get("wakeup.runqueue", 0) == held + 500
     assert account["journal.logging"] == 200 + 300 + 1_000
     assert found[101][0]["wakeup.runqueue"] == held + 500
+
+
+@pytest.mark.parametrize("case", ["its own", "behind another", "of a third one", "not told"])
+def test_a_worker_that_waits_for_another_one_s_lock_waits_for_what_a_limit_holds_of_that(
+    case: str,
+) -> None:
+    """A loop device has a worker for each cgroup. What one writes below is not aligned there: it
+    has the image's lock until that is complete, which a limit holds back until 60000. Another one
+    waits for the lock from 5000 on, with one or two requests in its line; what a third one is at,
+    does not.
+    """
+    world, holder, third, kthrotld = on_loop(), 67, 68, 55
+    for tid in (holder, third, kthrotld):
+        world.target(tid, kind=THREAD_HELPER)
+    loop, disk = Block(world, LOOP), Block(world, SDA)
+    loop.queue(1_500, 200, 0xB9, sector=800)
+    resume(world, holder, 1_800, 72_200, 73_000)
+    world.emit("block_bio_held", 60_000, kthrotld, bio_key=0xC9)
+    disk.queue(60_000, kthrotld, 0xC9, sector=800, kernel=QUEUER_LOOP, above=0xA9, held=1)
+    disk.request(60_500, 72_000, 0xD9, 0xC9, sector=800)
+    loop.request(1_600, 80_000, 0xA9, 0xB9, sector=800, tid=200)
+    work(world, holder, 1_700, 79_000)
+    resume(world, KWORKER, 5_000, 74_000, 75_000, holder, context=WAKE_THREAD)
+    work(world, KWORKER, 3_000, 78_000)
+    work(world, third, 7_000, 79_500)
+    if case != "its own":
+        loop.queue(2_000, 201, 0xB1, sector=16)
+        disk.queue(75_500, KWORKER, 0xC1, sector=16, kernel=QUEUER_LOOP, above=0xA1)
+        disk.request(76_000, 85_000, 0xD1, 0xC1, sector=16)
+        loop.request(2_100, 86_000, 0xA1, 0xB1, sector=16, tid=201)
+    loop.queue(2_000, 100, 0xB0)
+    if case != "not told":
+        disk.queue(76_500, third if case == "of a third one" else KWORKER, 0xC0,
+                   kernel=QUEUER_LOOP, above=0xA0)  # fmt: skip
+        disk.request(77_000, 87_000, 0xD0, 0xC0)
+    loop.request(2_500, 88_000, 0xA0, 0xB0, tid=100)
+    one_write(world, LOOP, 88_500)
+    # Below nothing tells of it: it is complete when none is at work any more.
+    own = {"device.data": 10_000, "block.Q2D": 500}
+    own = {"wakeup.interrupt": 88_000 - 79_500} if case == "not told" else own
+    begun = {"syscall": 1_000, "block.Q2D": 500, "wakeup.interrupt": 500}
+    behind = {} if case in ("of a third one", "not told") else {
+        "throttle.io": 60_000 - 5_000, "block.Q2D": 500, "device.data": 72_000 - 60_500,
+        "wakeup.interrupt": 200, "wakeup.runqueue": 800 + 1_000, "wakeup.worker": 1_000,
+    }  # fmt: skip
+    known = Counter(begun) + Counter(own) + Counter(behind)
+    (account,) = accounts(told(world))[100]
+    stacked = account.pop("block.stacked")
+    assert account == known
+    assert stacked == 88_500 - 1_000 - known.total()
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_what_is_behind_what_a_limit_holds_waits_for_the_worker_that_sleeps_until_that_is_complete(
+    beside: bool,
+) -> None:
+    """It was asked for when the worker slept already; another worker may be at work, or not."""
+    world, holder, kthrotld = on_loop(), 67, 55
+    for tid in (holder, kthrotld):
+        world.target(tid, kind=THREAD_HELPER)
+    loop, disk = Block(world, LOOP), Block(world, SDA)
+    loop.queue(1_500, 200, 0xB9, sector=800)
+    resume(world, holder, 1_800, 72_200, 73_000)
+    world.emit("block_bio_held", 60_000, kthrotld, bio_key=0xC9)
+    disk.queue(60_000, kthrotld, 0xC9, sector=800, kernel=QUEUER_LOOP, above=0xA9, held=1)
+    disk.request(60_500, 72_000, 0xD9, 0xC9, sector=800)
+    loop.request(1_600, 74_500, 0xA9, 0xB9, sector=800, tid=200)
+    work(world, holder, 1_700, 79_000)
+    if beside:
+        work(world, KWORKER, 7_000, 8_000)
+    loop.queue(2_000, 100, 0xB0)
+    disk.queue(76_500, holder, 0xC0, kernel=QUEUER_LOOP, above=0xA0)
+    disk.request(77_000, 87_000, 0xD0, 0xC0)
+    loop.request(2_500, 88_000, 0xA0, 0xB0, tid=100)
+    one_write(world, LOOP, 88_500)
+    assert accounts(told(world))[100] == [{
+        "syscall": 1_000, "block.Q2D": 500 + 500 + 500, "throttle.io": 60_000 - 2_500,
+        "device.data": 11_500 + 10_000, "wakeup.interrupt": 200 + 500, "wakeup.runqueue": 800,
+        "block.stacked": 76_500 - 73_000 + 1_000,
+    }]  # fmt: skip

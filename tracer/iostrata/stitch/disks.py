@@ -22,7 +22,7 @@ from iostrata.stitch.pages import own_reads
 from iostrata.stitch.pools import Pools
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.rests import Rests, let_go_by, rests_of
-from iostrata.stitch.serving import Service
+from iostrata.stitch.serving import Lines, Service, lines_of
 from iostrata.stitch.spans import SpanList
 from iostrata.stitch.stacked import Stack, Workers, workers_of
 from iostrata.stitch.wakeup import Sleeps
@@ -42,6 +42,7 @@ class Disks:
 
     requests: Requests
     workers: Workers
+    lines: Lines
     stack: Stack
     carried: Carried
     asker: Ints
@@ -121,6 +122,7 @@ def disks_of(
     rests = rests_of(window, bios, sleeps)
     bios = let_go_by(bios, rests)
     workers = workers_of(owners.syncs, requests, window.trace.facts)
+    lines = lines_of(window, bios, workers, requests, sleeps)
     asking = asked_for(window, bios, owners, pools, sleeps)
     asker = np.where(asking.piece >= 0, asking.piece, owners.find(asking.tid, asking.time_ns))
     piece = bios.of_root(np.where(bios.read & ~own_reads(window, asker), -1, asker))
@@ -131,13 +133,14 @@ def disks_of(
     asker, piece, commit = _of_roots(bios, (asker, piece, commit))
     journal = commit >= 0
     owned = (piece >= 0) | journal | (bios.of_root(bios.above) >= 0)
-    below_ns = below_since(window, bios, requests, sleeps)
+    below_ns = below_since(bios, requests, lines, sleeps)
     held_ns = np.where(asking.since_ns >= 0, asking.since_ns, below_ns)
     held = np.flatnonzero(held_ns >= 0)
     first_commit = len(window.pieces)
     return Disks(
         requests=requests,
         workers=workers,
+        lines=lines,
         stack=stack,
         carried=carried,
         asker=asker,

@@ -17,7 +17,7 @@ from iostrata.stitch.bios import DEPTH, Bios
 from iostrata.stitch.blockio import MOST
 from iostrata.stitch.kinds import Kinds
 from iostrata.stitch.requests import Requests
-from iostrata.stitch.serving import LoopWork, Service
+from iostrata.stitch.serving import Lines, Service, in_line
 from iostrata.stitch.upkeep import Hands
 from iostrata.stitch.wakeup import Sleeps, at_rest, by_interrupt
 from iostrata.trace.layout import WAKE_THREAD
@@ -54,7 +54,7 @@ def keepers(hands: Hands, owner: Ints) -> Service:
 
 
 def starters(
-    work: LoopWork, requests: Requests, needed_ns: Ints, sleeps: Sleeps, kinds: Kinds
+    lines: Lines, requests: Requests, needed_ns: Ints, sleeps: Sleeps, kinds: Kinds
 ) -> Service:
     """The worker of a loop device until it began, and who had let it go: ``owner`` a request's row.
 
@@ -62,13 +62,8 @@ def starters(
     has, others of the pool may come to what it was let go for. ``needed_ns``: as ``needed_until``
     has it.
     """
-    work = work.rows(np.flatnonzero(work.alone))
-    loops = np.flatnonzero(one_of(requests.device_key, work.device_key))
-    row, run = overlapping(
-        requests.device_key[loops], requests.issue_ns[loops], needed_ns[loops],
-        work.device_key, work.begin_ns, work.end_ns,
-    )  # fmt: skip
-    request, begin = loops[row], work.begin_ns[run]
+    work, (request, run) = lines.work, in_line(lines, requests, needed_ns)
+    begin = work.begin_ns[run]
     since = np.maximum(requests.issue_ns[request], work.since_ns[run])
     last = Service(request, work.tid[run], since, begin)
     other_work = np.ones(len(run), np.int64)

@@ -23,7 +23,7 @@ from iostrata.stitch.owners import Owners
 from iostrata.stitch.pools import Pools
 from iostrata.stitch.reads import OPEN_OF_DEVICE
 from iostrata.stitch.requests import Requests
-from iostrata.stitch.serving import Service, loop_work_of
+from iostrata.stitch.serving import Lines, Service
 from iostrata.stitch.taken import handed_at
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window
@@ -74,7 +74,7 @@ def asked_for(window: Window, bios: Bios, owners: Owners, pools: Pools, sleeps: 
     return replace(asking, handed=handed)
 
 
-def below_since(window: Window, bios: Bios, requests: Requests, sleeps: Sleeps) -> Ints:
+def below_since(bios: Bios, requests: Requests, lines: Lines, sleeps: Sleeps) -> Ints:
     """Since when a limit had held back what a stacked device asked of those below it, -1: none did,
     or that is not told.
 
@@ -84,9 +84,10 @@ def below_since(window: Window, bios: Bios, requests: Requests, sleeps: Sleeps) 
     since = np.where(bios.held_below, bios.handed_ns, -1)
     direct = np.flatnonzero(bios.held & (bios.above >= 0))
     if len(direct):
-        work, above = loop_work_of(window), bios.above[direct]
+        work, above = lines.work, bios.above[direct]
         runs = AsOf(work.device_key, work.end_ns)
         run = runs.at_or_after(requests.device_key[above], requests.issue_ns[above])
+        run = np.where(at(lines.taken, above) >= 0, at(lines.taken, above), run)
         begin_ns, end_ns = at(work.begin_ns, run), at(work.end_ns, run)
         off_ns = _asleep_since(sleeps, at(work.tid, run), bios.queue_ns[direct])
         slept = (off_ns >= begin_ns) & (off_ns < end_ns)

@@ -65,7 +65,12 @@ class Inside:
         beside, seen_beside = others.edges(self._explained.bios)
         asleep = self._asleep
         after = in_turn(
-            asleep.work, self._scene.sleeps, asleep.beside, disks.requests, asleep.needed_ns, first
+            self._scene.disks.lines,
+            self._scene.sleeps,
+            asleep.beside,
+            disks.requests,
+            asleep.needed_ns,
+            first,
         )
         edges = Edges(**joined([self._edges, after]))
         above = Edges(**joined([above, beside]))
@@ -92,14 +97,14 @@ class Inside:
         scene, asleep = self._scene, self._asleep
         disks, sleeps, number = scene.disks, scene.sleeps, scene.numbers.sleep
         bios, requests, first = disks.bios, disks.requests, disks.first_request
-        loops = of_loops(asleep.work, disks.workers, requests, asleep.needed_ns)
+        loops = of_loops(disks.lines, disks.workers, requests, asleep.needed_ns)
         found.extend(short_of_cpu(loops.numbered(first), sleeps, number))
         del loops
         found.extend(ends.late(first))
         handed, let_go = handers(bios, sleeps, kinds, disks.activity)
         found.add(let_go.owner, "held.block.stacked", let_go.begin_ns, let_go.end_ns)
         for short in (
-            starters(asleep.work, requests, asleep.needed_ns, sleeps, kinds).numbered(first),
+            starters(disks.lines, requests, asleep.needed_ns, sleeps, kinds).numbered(first),
             ends.service().numbered(first),
             handed,
             keepers(disks.stack.hands, disks.activity),

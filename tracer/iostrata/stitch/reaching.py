@@ -222,13 +222,14 @@ def _of_runs(window: Window, lost: Union, device: int, requests: Requests) -> Re
     """
     begin, end = lost.begins.copy(), lost.ends.copy()
     work = loop_work_of(window)
-    runs = work.rows(np.flatnonzero(work.device_key == device))
-    if not len(runs.tid):
+    mine = np.flatnonzero(work.device_key == device)
+    begun_ns, ended_ns = work.begin_ns[mine], work.end_ns[mine]
+    if not len(mine):
         return begin, end
     begin -= TAKEN_OVER_NS
-    _reach_on(end, lost, runs.begin_ns, runs.end_ns)
-    _reach_back(begin, lost, runs.begin_ns, runs.end_ns)
-    ended = in_order(runs.end_ns)
+    _reach_on(end, lost, begun_ns, ended_ns)
+    _reach_back(begin, lost, begun_ns, ended_ns)
+    ended = in_order(ended_ns)
     before = np.searchsorted(ended, lost.begins) - 1
     last = np.where(before >= 0, ended[before], 0)
     mine = np.flatnonzero(requests.device_key == device)

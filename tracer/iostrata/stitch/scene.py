@@ -21,11 +21,9 @@ from iostrata.stitch.pools import Pools
 from iostrata.stitch.remote import Remote, remote_of
 from iostrata.stitch.requests import requests_of
 from iostrata.stitch.serving import (
-    LoopWork,
     begun,
     issuers,
     late_for,
-    loop_work_of,
     needed_until,
     request_served,
     short_of_cpu,
@@ -112,8 +110,8 @@ class Asleep:
 
     ``piece``: the piece that it was for; ``owner``: whoever it was for, by number: piece, commit,
     or request below; ``beside``: the same, but for no commit; ``idle``: whether its thread had
-    nothing to do yet for whom it is. ``work``: of loop devices; ``needed_ns``: until when each
-    request may need that.
+    nothing to do yet for whom it is. ``needed_ns``: until when each request may need the worker of
+    its loop device.
     """
 
     piece: Ints
@@ -121,7 +119,6 @@ class Asleep:
     beside: Ints
     idle: NDArray[np.bool_]
     waiting: Waiting
-    work: LoopWork
     needed_ns: Ints
 
 
@@ -129,9 +126,10 @@ def asleep_of(scene: Scene, piece: Ints) -> Asleep:
     """``piece``: of each sleep, whose it is."""
     window, disks, sleeps = scene.window, scene.disks, scene.sleeps
     waiting = Waiting(window, scene.owners, disks.workers, disks.requests, sleeps, piece)
-    work = loop_work_of(window)
-    needed = needed_until(disks.bios, disks.handed_ns, disks.requests, sleeps)
-    served = numbered(request_served(work, disks.requests, needed, sleeps), disks.first_request)
+    needed = needed_until(disks.lines, disks.bios, disks.handed_ns, disks.requests, sleeps)
+    served = numbered(
+        request_served(disks.lines, needed, disks.requests, sleeps), disks.first_request
+    )
     commit = commit_at(window.commits, sleeps.tid, sleeps.on_ns)
     # Asleep with nothing to do, it was not at it yet.
     idle = (commit >= 0) & (sleeps.wake_ns <= at(window.commits.since_ns, commit))
@@ -143,6 +141,5 @@ def asleep_of(scene: Scene, piece: Ints) -> Asleep:
         beside=beside,
         idle=idle,
         waiting=waiting,
-        work=work,
         needed_ns=needed,
     )

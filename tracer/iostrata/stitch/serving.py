@@ -9,6 +9,7 @@ log). While that one is runnable and another task has the CPU, the write waits f
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,8 @@ from iostrata.columns import (
     Containing,
     Ints,
     at,
-    distinct,
+    changes,
+    coded,
     joined,
     one_of,
     order_of,
@@ -115,7 +117,7 @@ class LoopWork:
     """Runs of loop devices' workers: one row each, in order of device and time.
 
     ``alone``: no other worker of its device was at work meanwhile: it has one for each cgroup.
-    ``since_ns``: when the device's run before it had ended.
+    ``since_ns``: when the device's run before it had ended; where it was not alone, its thread's.
     """
 
     tid: Ints
@@ -125,32 +127,109 @@ class LoopWork:
     end_ns: Ints
     alone: NDArray[np.bool_]
 
-    def rows(self, rows: Ints) -> LoopWork:
-        return LoopWork(**{name: column[rows] for name, column in vars(self).items()})
+    @cached_property
+    def of_thread(self) -> Containing:
+        """Looks them up by thread and time."""
+        return Containing(self.tid, self.begin_ns, self.end_ns)
+
+    def slept_in(self, sleeps: Sleeps, rows: Ints) -> Ints:
+        """The run that each of some sleeps (rows) was in, -1: none."""
+        run = self.of_thread.find(sleeps.tid[rows], sleeps.on_ns[rows])
+        return np.where(sleeps.off_ns[rows] >= at(self.begin_ns, run), run, -1)
 
 
 def loop_work_of(window: Window) -> LoopWork:
     runs = window.columns("loop_work", "tid", "dev", "enter_ns")
     order = order_of(runs["dev"], runs["enter_ns"])
-    dev, begin, end = runs["dev"][order], runs["enter_ns"][order], runs["time_ns"][order]
-    same = dev[1:] == dev[:-1]
-    meets = same & (begin[1:] < end[:-1])
-    alone = np.ones(len(dev), np.bool_)
-    alone[1:][meets] = alone[:-1][meets] = False
-    since = np.zeros(len(dev), np.int64)
-    since[1:][same] = end[:-1][same]
-    return LoopWork(runs["tid"][order], dev, since, begin, end, alone)
+    tid, dev = runs["tid"][order], runs["dev"][order]
+    begin, end = runs["enter_ns"][order], runs["time_ns"][order]
+    alone, since = np.ones(len(dev), np.bool_), np.zeros(len(dev), np.int64)
+    for rows in np.split(np.arange(len(dev)), np.flatnonzero(changes(dev))[1:]):
+        later, before = rows[1:], rows[:-1]
+        alone[later] = begin[later] >= np.maximum.accumulate(end[before])
+        alone[before] &= begin[later] >= end[before]
+        since[later] = end[before]
+    last = AsOf(tid, end).at_or_before(tid, begin)
+    since = np.where(alone, since, np.maximum(at(end, last), 0))
+    return LoopWork(tid, dev, since, begin, end, alone)
 
 
-def of_loops(work: LoopWork, workers: Workers, requests: Requests, needed_ns: Ints) -> Service:
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """Requests in lines, from which the workers of loop devices take them up: one row each, in
+    order of line and issue.
+
+    ``of_run``: of each run of the ``work`` the number of its line. What one that was alone could
+    have taken up is in the device's; of others only what they are known to have taken up.
+    ``taken``: of each of all requests, the run that is known to have, -1: none.
+    """
+
+    work: LoopWork
+    of_run: Ints
+    line: Ints
+    request: Ints
+    taken: Ints
+
+
+def lines_of(
+    window: Window, bios: Bios, workers: Workers, requests: Requests, sleeps: Sleeps
+) -> Lines:
+    """``bios``: with those requests above them that they themselves tell."""
+    work = loop_work_of(window)
+    if not len(work.tid):
+        none = np.zeros(0, np.int64)
+        return Lines(work, none, none, none, np.full(len(requests.key), -1))
+    taken = _taken_up(work, bios, workers, requests, sleeps)
+    devices, device = coded(work.device_key)
+    of_run = np.where(work.alone, device, len(devices) + np.arange(len(device)))
+    loops = np.flatnonzero(one_of(requests.device_key, devices))
+    beside = np.flatnonzero(taken >= 0)
+    beside = beside[~work.alone[taken[beside]]]
+    of_device = np.searchsorted(devices, requests.device_key[loops])
+    line = np.concatenate([of_device, of_run[taken[beside]]])
+    request = np.concatenate([loops, beside])
+    order = order_of(line, request)
+    return Lines(work, of_run, line[order], request[order], taken)
+
+
+def _taken_up(
+    work: LoopWork, bios: Bios, workers: Workers, requests: Requests, sleeps: Sleeps
+) -> Ints:
+    """Of each request the run that took it up: whose thread asked below for what it is for, or
+    synced, or slept until what a limit had held back of it was complete; -1: it is not known."""
+    taken, above = np.full(len(requests.key), -1), bios.of_root(bios.above)
+    below = np.flatnonzero((above >= 0) & ~bios.held)
+    tid = np.concatenate([bios.tid[below], workers.tid])
+    begin = np.concatenate([bios.begin_ns[below], workers.begin_ns])
+    request = np.concatenate([above[below], workers.request])
+    run = work.of_thread.find(tid, begin)
+    mine = at(work.device_key, run) == requests.device_key[request]
+    taken[request[mine]] = run[mine]
+    if not ((above >= 0) & bios.held).any():
+        return taken
+    ended, slept = np.flatnonzero(bios.life_end_ns >= 0), np.flatnonzero(sleeps.asleep)
+    run = work.slept_in(sleeps, slept)
+    slept, run = slept[run >= 0], run[run >= 0]
+    off, wake, on = sleeps.off_ns[slept], sleeps.wake_ns[slept], sleeps.on_ns[slept]
+    # Whatever ended last before an interrupt lets one go is why.
+    last = AsOf(np.zeros(len(ended), np.int64), bios.life_end_ns[ended])
+    bio = at(ended, last.at_or_before(np.zeros(len(slept), np.int64), wake))
+    request = np.where(at(bios.held.astype(np.int64), bio) > 0, at(above, bio), -1)
+    its = (request >= 0) & (at(taken, request) < 0)
+    its &= (off <= at(bios.queue_ns, bio)) & (on <= at(requests.complete_ns, request))
+    its &= at(requests.device_key, request) == work.device_key[run]
+    # Who lets one go as a worker, lets a lock go.
+    its &= sleeps.interrupted[slept] | (work.of_thread.find(sleeps.waker[slept], wake) < 0)
+    request, run = request[its], run[its]
+    taken[request] = run
+    taken[request[taken[request] != run]] = -1
+    return taken
+
+
+def of_loops(lines: Lines, workers: Workers, requests: Requests, needed_ns: Ints) -> Service:
     """``owner``: row of the request on a loop device. ``needed_ns``: as ``needed_until`` has it."""
-    work = work.rows(np.flatnonzero(work.alone))
-    loops = np.flatnonzero(one_of(requests.device_key, work.device_key))
-    row, run = overlapping(
-        requests.device_key[loops], requests.issue_ns[loops], requests.complete_ns[loops],
-        work.device_key, work.begin_ns, work.end_ns,
-    )  # fmt: skip
-    request = loops[row]
+    request, run = in_line(lines, requests, requests.complete_ns)
+    work = lines.work
     told = Service(
         request,
         work.tid[run],
@@ -163,7 +242,19 @@ def of_loops(work: LoopWork, workers: Workers, requests: Requests, needed_ns: In
     return Service(**joined([told, synced]))
 
 
-def needed_until(bios: Bios, handed_ns: Ints, requests: Requests, sleeps: Sleeps) -> Ints:
+def in_line(lines: Lines, requests: Requests, until_ns: Ints) -> tuple[Ints, Ints]:
+    """Requests, and the runs that they waited for in line or were taken up in until a time."""
+    work = lines.work
+    row, run = overlapping(
+        lines.line, requests.issue_ns[lines.request], until_ns[lines.request],
+        lines.of_run, work.begin_ns, work.end_ns,
+    )  # fmt: skip
+    return lines.request[row], run
+
+
+def needed_until(
+    lines: Lines, bios: Bios, handed_ns: Ints, requests: Requests, sleeps: Sleeps
+) -> Ints:
     """Until when each request may need the worker of its loop device.
 
     ``handed_ns``: when each bio was handed on, if a limit then held it back before it was queued.
@@ -178,7 +269,10 @@ def needed_until(bios: Bios, handed_ns: Ints, requests: Requests, sleeps: Sleeps
     direct = direct[order_of(bios.begin_ns[direct])]
     last[bios.above[direct]] = direct
     np.maximum.at(ended, bios.above[direct], bios.life_end_ns[direct])
-    handed, tid = at(handed_ns, last), at(bios.tid, last)
+    # Whoever hands on what a limit had held back is no worker of the device.
+    taken_by = at(lines.work.tid, lines.taken)
+    tid = np.where(taken_by >= 0, taken_by, at(bios.tid, last))
+    handed = at(handed_ns, last)
     woken = np.flatnonzero(sleeps.asleep)
     slept = AsOf(sleeps.tid[woken], sleeps.off_ns[woken]).at_or_after(tid, handed)
     sleep = at(woken, slept)
@@ -190,53 +284,51 @@ def needed_until(bios: Bios, handed_ns: Ints, requests: Requests, sleeps: Sleeps
     return np.where(needs, requests.complete_ns, handed)
 
 
-def request_served(work: LoopWork, requests: Requests, needed_ns: Ints, sleeps: Sleeps) -> Ints:
+def request_served(lines: Lines, needed_ns: Ints, requests: Requests, sleeps: Sleeps) -> Ints:
     """Of each sleep, the request that a loop device's worker was at then, -1: none.
 
     It takes them up in turn: the first that still needs it (``needed_ns``: as ``needed_until`` has
-    it).
+    it). What it is known to take up later waits, too, for what nobody knows whose it is.
     """
-    found, work = np.full(len(sleeps), -1), work.rows(np.flatnonzero(work.alone))
-    if not len(work.tid):
+    found = np.full(len(sleeps), -1)
+    if not len(lines.line):
         return found
-    run = Containing(work.tid, work.begin_ns, work.end_ns).find(sleeps.tid, sleeps.on_ns)
-    inside = sleeps.asleep & (run >= 0) & (sleeps.off_ns >= at(work.begin_ns, run))
-    device = at(work.device_key, run)
-    for key in distinct(device[inside]).tolist():
-        rows = np.flatnonzero(requests.device_key == key)
-        mine = np.flatnonzero(inside & (device == key))
-        if not len(rows):
-            continue
-        reach = np.maximum.accumulate(needed_ns[rows])
-        place = np.searchsorted(reach, sleeps.on_ns[mine])
-        mine, request = mine[place < len(rows)], rows[place[place < len(rows)]]
-        there = requests.issue_ns[request] <= sleeps.off_ns[mine]
-        there &= needed_ns[request] >= sleeps.on_ns[mine]
-        found[mine[there]] = request[there]
+    mine = np.flatnonzero(sleeps.asleep)
+    run = lines.work.slept_in(sleeps, mine)
+    mine, run = mine[run >= 0], run[run >= 0]
+    line = lines.of_run[run]
+    # How long any so far needs it, of each line, as one number that ascends.
+    needed = needed_ns[lines.request]
+    times, many = np.sort(needed), len(needed) + 1
+    reach = np.maximum.accumulate(lines.line * many + np.searchsorted(times, needed))
+    place = np.searchsorted(reach, line * many + np.searchsorted(times, sleeps.on_ns[mine]))
+    there = np.flatnonzero(place < len(reach))
+    mine, run, line, place = mine[there], run[there], line[there], place[there]
+    request = lines.request[place]
+    issue = requests.issue_ns[request]
+    there = (lines.line[place] == line) & (needed_ns[request] >= sleeps.on_ns[mine])
+    later = (lines.taken[request] == run) & (issue < sleeps.on_ns[mine])
+    there &= (issue <= sleeps.off_ns[mine]) | later
+    found[mine[there]] = request[there]
     return found
 
 
 def in_turn(
-    work: LoopWork, sleeps: Sleeps, owner: Ints, requests: Requests, needed_ns: Ints, first: int
+    lines: Lines, sleeps: Sleeps, owner: Ints, requests: Requests, needed_ns: Ints, first: int
 ) -> Edges:
     """Who waited while the worker of its loop device slept for another, which it took up before.
 
     ``owner``: of each sleep. ``needed_ns``: as ``needed_until`` has it. ``first``: the number of
     the first request among owners and activities.
     """
-    work = work.rows(np.flatnonzero(work.alone))
     mine = np.flatnonzero(sleeps.asleep & (owner >= first))
-    run = Containing(work.tid, work.begin_ns, work.end_ns).find(
-        sleeps.tid[mine], sleeps.on_ns[mine]
-    )
-    mine = mine[(run >= 0) & (sleeps.off_ns[mine] >= at(work.begin_ns, run))]
-    owner = owner - first
-    loops = np.flatnonzero(one_of(requests.device_key, work.device_key))
+    run = lines.work.slept_in(sleeps, mine)
+    mine, line, owner = mine[run >= 0], lines.of_run[run[run >= 0]], owner - first
     pair, other = overlapping(
-        requests.device_key[owner[mine]], sleeps.off_ns[mine], sleeps.on_ns[mine],
-        requests.device_key[loops], requests.issue_ns[loops], requests.complete_ns[loops],
+        line, sleeps.off_ns[mine], sleeps.on_ns[mine],
+        lines.line, requests.issue_ns[lines.request], requests.complete_ns[lines.request],
     )  # fmt: skip
-    sleep, request = mine[pair], loops[other]
+    sleep, request = mine[pair], lines.request[other]
     later = requests.issue_ns[request] > requests.issue_ns[owner[sleep]]
     sleep, request = sleep[later], request[later]
     return Edges(

@@ -92,7 +92,7 @@ def stitch(window: Window) -> Stitched:
     # What most is made of by now takes the most room.
     window.forget()
     kinds = whole(window.trace).once(kinds_of)
-    ends = completing(asleep.work, disks.bios, disks.requests, completed, sleeps, window.trace)
+    ends = completing(disks.lines.work, disks.bios, disks.requests, completed, sleeps, window.trace)
     explained = _explained(scene, asleep, completed, kinds, ends)
     del completed
     window.forget()
@@ -108,7 +108,7 @@ def stitch(window: Window) -> Stitched:
     spans.add(let_go.owner, "held.block.stacked", let_go.begin_ns, let_go.end_ns)
     spans.extend(short_of_cpu(keepers(disks.stack.hands, disks.piece), sleeps, number))
     commits_used = NOTHING
-    if (disks.activity >= 0).any() or len(window.commits) or len(asleep.work.tid):
+    if (disks.activity >= 0).any() or len(window.commits) or len(disks.lines.work.tid):
         inside = Inside(scene, asleep, explained)
         commits_used = inside.commits
         spans.extend(inside.starts())
