@@ -624,6 +624,31 @@ def test_what_is_for_anothers_request_is_known_to_be_anothers(queuer: int) -> No
     assert [one.kind for one in left] == ["request"] * (queuer == QUEUER_KERNEL_THREAD)
 
 
+@pytest.mark.parametrize("case", ["another device's", "another flush's", "another file's"])
+def test_what_a_loop_device_s_file_is_synced_for_is_known_to_be_anothers(case: str) -> None:
+    """Its worker writes the inode of that, and has the disk flushed, while a write sleeps that has
+    nothing under way; of any other file nobody knows for whom."""
+    world = on_loop()
+    other = device(7, 1)
+    world.builder.block(other, "loop1", lower_keys=(SDA,), backing="/other.img", backing_inode=14)
+    loop, disk = Block(world, LOOP), Block(world, SDA)
+    loop.queue(2_000, 100, 0xB0)
+    loop.request(2_500, 21_000, 0xA0, 0xB0)
+    if case == "another flush's":
+        loop.queue(22_000, 200, 0xB1, sector=0, size=0, flags=FLUSH)
+        loop.flush(22_500, 61_000, 0xA1, 0xB1, asked=0xA2)
+    disk.queue(25_000, KWORKER, 0xC1, sector=512, kernel=QUEUER_KERNEL_THREAD)
+    disk.request(25_500, 35_500, 0xD1, 0xC1, sector=512)
+    disk.queue(36_000, KWORKER, 0xC2, sector=0, size=0, flags=FLUSH, kernel=QUEUER_KERNEL_THREAD)
+    disk.flush(36_500, 59_000, 0xD2, 0xC2, asked=0xD3)
+    inode = {"another device's": 14, "another flush's": 13, "another file's": 15}[case]
+    world.emit("ext4_sync_file", 60_000, KWORKER, enter_ns=24_000, inode=inode, dev=SDA)
+    one_write(world, LOOP, 61_500)
+    left = told(world).quality.left_over
+    kinds = ["request", "flush"] if case == "another file's" else []
+    assert [one.kind for one in left] == kinds
+
+
 @pytest.mark.parametrize("inode", [13, None], ids=["inode", "no-inode"])
 def test_a_flush_of_a_loop_device_is_the_sync_of_its_file(inode: int | None) -> None:
     """Its data, its journal's commit and the flush of the disk belong to who waits above."""

@@ -35,6 +35,7 @@ from iostrata.stitch.remote import Remote
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.rpc import FUSE_REQUEST, NINEP_REQUEST, OSD_REQUEST
 from iostrata.stitch.spans import Spans
+from iostrata.stitch.stacked import Workers
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window, whole
 from iostrata.trace import Facts
@@ -140,6 +141,7 @@ def activities_of(
     window: Window,
     bios: Bios,
     requests: Requests,
+    workers: Workers,
     commit_of_bio: Ints,
     remote: Remote,
     commits_used: Ints,
@@ -163,7 +165,7 @@ def activities_of(
             np.where(requests.flush[request], FLUSH, REQUEST), requests.key[request],
             requests.issue_ns[request], requests.complete_ns[request],
             requests.device_key[request],
-            _foreign(window, bios, requests, commit_of_bio, own[:count])[request],
+            _foreign(window, bios, requests, workers, commit_of_bio, own[:count])[request],
         ),
         Activities(
             _kinds_of_calls(calls.operation[call]), calls.key[call], calls.begin_ns[call],
@@ -188,18 +190,24 @@ def _asked(of: Ints, count: int) -> NDArray[np.bool_]:
 
 
 def _foreign(
-    window: Window, bios: Bios, requests: Requests, commit_of_bio: Ints, used: NDArray[np.bool_]
+    window: Window,
+    bios: Bios,
+    requests: Requests,
+    workers: Workers,
+    commit_of_bio: Ints,
+    used: NDArray[np.bool_],
 ) -> NDArray[np.bool_]:
     """Which of the requests that are not ``used`` are known to be another's; of the others, nobody
     asks whose else they may be.
 
     A commit is told of as one; so are the requests that it consists of. So is what a loop device's
-    request consists of, if that is recorded; else it is another's.
+    request consists of, its syncs' too, if that is recorded; else it is another's.
     """
     found, apart = requests.read.copy(), _apart(window)
 
     def outside(rows: Ints) -> NDArray[np.bool_]:
         apart_from_writes: NDArray[np.bool_] = ~bios.kernel_thread[rows] | bios.for_loop[rows]
+        apart_from_writes |= workers.is_apart(bios.tid[rows], bios.begin_ns[rows])
         return apart_from_writes | one_of(bios.tid[rows], apart)
 
     # Behind the last one is what has none.

@@ -101,7 +101,8 @@ def _seen_below(facts: Facts, block: BlockDevice, seen: set[int]) -> set[int]:
 class Workers:
     """Stretches of kernel threads that sync a loop device's file.
 
-    ``sync``: row of the Syncs; ``request``: the flush above. ``others``: other syncs.
+    ``sync``: row of the Syncs; ``request``: the flush above. ``others``: other syncs, and of them
+    ``another_s``: of the file of a device of which no request is recorded.
     """
 
     tid: Ints
@@ -110,11 +111,18 @@ class Workers:
     sync: Ints
     request: Ints
     others: Containing
+    another_s: Containing
 
     def works_for_another(self, tid: Ints, time_ns: Ints) -> NDArray[np.bool_]:
         """Whether a thread was syncing some other file at a time."""
         busy: NDArray[np.bool_] = self.others.find(tid, time_ns) >= 0
         return busy
+
+    def is_apart(self, tid: Ints, time_ns: Ints) -> NDArray[np.bool_]:
+        """Whether a thread was syncing a loop device's file at a time: for a request that is told
+        of itself, or another's."""
+        found: NDArray[np.bool_] = self.another_s.find(tid, time_ns) >= 0
+        return found | (self.request_of(tid, time_ns) >= 0)
 
     def request_of(self, tid: Ints, time_ns: Ints) -> Ints:
         """The request that a thread works for at a time, -1: none."""
@@ -125,14 +133,16 @@ class Workers:
 
 def workers_of(syncs: Syncs, requests: Requests, facts: Facts) -> Workers:
     """The syncs that belong to no piece, each with the flush that it runs in."""
-    request = np.full(len(syncs.tid), -1)
+    request, unrecorded = np.full(len(syncs.tid), -1), [NONE]
     free = np.flatnonzero((syncs.piece < 0) & (syncs.worker < 0))
     for block in facts.blocks.values() if len(free) else ():
         rows = free[_is_backing(block, syncs, free)]
         if not len(rows):
             continue
-        flushes = np.flatnonzero(requests.flush & (requests.device_key == block.device_key))
+        asked = requests.device_key == block.device_key
+        flushes = np.flatnonzero(requests.flush & asked)
         if not len(flushes):
+            unrecorded.append(rows if not asked.any() else NONE)
             continue
         none = np.zeros(len(rows), np.int64)
         running = AsOf(np.zeros(len(flushes), np.int64), requests.issue_ns[flushes])
@@ -146,8 +156,11 @@ def workers_of(syncs: Syncs, requests: Requests, facts: Facts) -> Workers:
     end = np.where(end < syncs.begin_ns[sync], complete, np.minimum(end, complete))
     # Mostly no sync is a worker's: then nothing is copied.
     other = np.delete(np.arange(len(syncs.tid)), sync) if len(sync) else slice(None)
-    others = Containing(syncs.tid[other], syncs.begin_ns[other], syncs.end_ns[other])
-    return Workers(syncs.tid[sync], syncs.begin_ns[sync], end, sync, request, others)
+    others, another_s = (
+        Containing(syncs.tid[rows], syncs.begin_ns[rows], syncs.end_ns[rows])
+        for rows in (other, np.concatenate(unrecorded))
+    )
+    return Workers(syncs.tid[sync], syncs.begin_ns[sync], end, sync, request, others, another_s)
 
 
 def _is_backing(block: BlockDevice, syncs: Syncs, rows: Ints) -> NDArray[np.bool_]:

@@ -126,7 +126,7 @@ def stitch(window: Window) -> Stitched:
     spans.extend(stages_of(window, disks.requests, spans))
     found = spans.collect()
     went_on = activities_of(
-        window, disks.bios, disks.requests, disks.commit, remote, commits_used, found
+        window, disks.bios, disks.requests, disks.workers, disks.commit, remote, commits_used, found
     )
     behind = behind_of(window, found, _waited(scene)) if told(window.trace) else None
     audited, idle_of = audit(window, sleeps, asleep.piece, went_on, found, explained.beyond)
