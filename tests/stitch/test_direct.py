@@ -116,6 +116,45 @@ def test_a_worker_that_completes_has_the_time_until_then(case: str) -> None:
         assert "wakeup.worker" not in account
 
 
+@pytest.mark.parametrize("deferred", [False, True])
+def test_what_waits_for_others_to_be_complete_is_complete(*, deferred: bool) -> None:
+    """io_uring's submitter takes each as it is told of it, or all of them at the end of its sleep
+    (IORING_SETUP_DEFER_TASKRUN); its call returns when there are two."""
+    world = reading_world()
+    world.target(100)
+    world.target(WORKER, comm=b"kworker/1:2", kind=THREAD_HELPER)
+    for key, submitted, device_ns in ((0x70, 2_000, 20_000), (0x80, 3_000, 60_000)):
+        world.emit("io_uring_submit_req", submitted, 100, request_key=key, open_flags=O_DIRECT,
+                   inode=12, dev=DISK, opcode=23, size_bytes=8192)  # fmt: skip
+        submit(world, DISK, 100, submitted + 300, Request(
+            queue=200, scheduler=None, device=device_ns, sector=64 * key,
+        ))  # fmt: skip
+    first, second = 22_500, 63_500
+    resumed(world, WORKER, 500, first + 500, first + 5_000, 0, WAKE_INTERRUPT)
+    if not deferred:
+        resumed(world, 100, 4_000, first + 7_000, first + 8_000, WORKER, WAKE_THREAD)
+    resumed(world, WORKER, first + 7_500, second + 500, second + 600, 0, WAKE_INTERRUPT)
+    off = 4_000 if deferred else first + 10_000
+    resumed(world, 100, off, second + 1_600, second + 2_000, WORKER, WAKE_THREAD)
+    taken = second + 3_000 if deferred else first + 9_000
+    for key, complete in ((0x70, taken), (0x80, second + 3_500)):
+        world.emit("io_uring_complete", complete, 100, request_key=key, open_flags=O_DIRECT,
+                   inode=12, dev=DISK, opcode=23, result=8192)  # fmt: skip
+    world.emit("syscall", 70_000, 100, call=CALL_IO_URING_ENTER, tgid=100, enter_ns=1_500)
+    one, other = accounts(analysed(world, Op.DIRECT))[100]
+    assert (one["device.data"], other["device.data"]) == (20_000, 60_000)
+    if deferred:
+        # Nobody knows when either was.
+        assert one["wakeup.reap"] == 70_000 - first - 400
+        assert not {"wakeup.worker"} & {*one, *other}
+    else:
+        assert one["wakeup.worker"] == 500 + 2_000
+        assert one["wakeup.runqueue"] == 4_500 + 1_000 + 400
+        assert one["wakeup.reap"] == 70_000 - (first + 8_000) - 400
+        assert other["wakeup.worker"] == 500 + 1_000
+        assert other["wakeup.reap"] == 70_000 - (second + 2_000)
+
+
 def resumed(world: World, tid: int, off: int, wake: int, on: int, waker: int, context: int) -> None:
     world.emit("sched_resume", on, tid, off_ns=off, wake_ns=wake, waker_tid=waker, state=1,
                subject_tid=tid, waker_context=context)  # fmt: skip

@@ -135,7 +135,10 @@ def handovers(
     requests, last, end = requests[known], last[known], end[known]
     collector, enter_ns = _collectors(window, requests)
     completer, complete = _completers(window, requests)
-    worker, let_go_ns = completers(window, sleeps, requests, collector, enter_ns, last)
+    taken = np.where(complete >= 0, complete, end)
+    worker, let_go_ns = completers(
+        window, sleeps, requests, collector, enter_ns, since_ns=last, until_ns=taken
+    )
     spans.add(requests, "wakeup.worker", last, let_go_ns, worker + numbers.thread)
     let_go = Service(requests, worker, last, let_go_ns)
     spans.extend(short_of_cpu(let_go, sleeps, numbers.sleep, WORKER))
