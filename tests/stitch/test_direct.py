@@ -207,6 +207,31 @@ def test_as_many_bios_as_blocks_need_not_be_one_each() -> None:
     assert (found.residual_ns > 0).all()
 
 
+@pytest.mark.parametrize("told", [False, True])
+def test_of_a_batch_a_limit_holds_the_last(*, told: bool) -> None:
+    """What it held has no bio in the call, as whoever lets it go says of which it is: the others
+    are in turn."""
+    world = reading_world()
+    world.target(100)
+    for number in range(2):
+        request = Request(queue=200, scheduler=None, device=20_000, read=True, size=4_096,
+                          sector=8_000 + 64 * number)  # fmt: skip
+        submit(world, DISK, 100, 2_000 + 1_000 * number, request)
+    keys = (0x10, 0x20, 0x30, 0x40)
+    for order, key in enumerate(keys):
+        world.emit("aio_submit", 4_000, 100, enter_ns=1_000, iocb_key=key, inode=12, dev=DISK,
+                   open_flags=O_DIRECT, size_bytes=4_096, opcode=PREAD, order=order)  # fmt: skip
+    for key in keys[2:] if told else ():
+        world.emit("block_bio_held", 90_000 + key, 800, bio_key=0xB0 + key, request_key=key)
+    collected(world, 99_000, dict.fromkeys(keys, 4_096))
+    first, second, *held = accounts(analysed(world, Op.DIRECT))[100]
+    assert [one.get("device.read", 0) for one in (first, second)] == [20_000 * told] * 2
+    assert [one.get("wakeup.reap", 0) for one in (first, second)] == [
+        (99_000 - 22_200) * told, (99_000 - 23_200) * told,
+    ]  # fmt: skip
+    assert not any("device.read" in one for one in held)
+
+
 @pytest.mark.parametrize("places", [(0,), (1,), (2,), (1, 2), (0, 1, 2)])
 def test_a_sync_among_transfers_has_no_bio_there(places: tuple[int, ...]) -> None:
     """The kernel's pool carries it out: what the others need is none of its, though there may be as

@@ -176,10 +176,6 @@ def _of_batches(window: Window, own: Ints, end_ns: Ints) -> _Batches:
     tid, enter = tid[new], enter[new]
     count = np.bincount(batch, minlength=len(tid))
     in_turn = order_of(batch, blocks["order"])
-    transfers = one_of(blocks["opcode"], (*AIO_WRITES, *AIO_READS))
-    # Its place among those that are recorded: a call may have others.
-    place_of = np.empty(len(batch), np.int64)
-    place_of[in_turn] = _before(transfers[in_turn], batch[in_turn])
     # Of what reads there are blocks where its bios count, too.
     reads = bool(window.trace.env.get("reads"))
     until = np.zeros(len(tid), np.int64)
@@ -192,6 +188,12 @@ def _of_batches(window: Window, own: Ints, end_ns: Ints) -> _Batches:
     data = np.flatnonzero((call >= 0) & counts)
     data = data[order_of(call[data])]
     carried = np.bincount(call[data], minlength=len(tid))
+    # What a limit held back has no bio among those that others have there.
+    transfers = one_of(blocks["opcode"], (*AIO_WRITES, *AIO_READS))
+    transfers &= ~_held_back(window, blocks) | (carried == 0)[batch]
+    # Its place among those that are recorded: a call may have others.
+    place_of = np.empty(len(batch), np.int64)
+    place_of[in_turn] = _before(transfers[in_turn], batch[in_turn])
     first = np.cumsum(carried) - carried
     direct = are_direct(window.trace, blocks["open_flags"])
     # What goes through the page cache has bios of its log's as well, or none.
@@ -254,6 +256,18 @@ def _of_batches(window: Window, own: Ints, end_ns: Ints) -> _Batches:
         rest = rest[changes(batch[rest])]
         start[rest] = enter[batch[rest]]
     return _Batches(blocks, np.where(alone, blocks["enter_ns"], start - passed), passed, inline)
+
+
+def _held_back(window: Window, blocks: Columns) -> NDArray[np.bool_]:
+    """Which blocks have a bio that a limit held back, as whoever let that go says of it."""
+    if "request_key" not in window.trace.points["block_bio_held"].fields:
+        return np.zeros(len(blocks["iocb_key"]), np.bool_)
+    held, key = window.columns("block_bio_held", "request_key"), blocks["iocb_key"]
+    asked = AsOf(key, blocks["enter_ns"])
+    of = asked.at_or_before(held["request_key"], held["time_ns"])
+    found = np.zeros(len(key), np.bool_)
+    found[of[of >= 0]] = True
+    return found
 
 
 def _handed_down(window: Window, bios: Columns, since_ns: Ints) -> NDArray[np.bool_]:
