@@ -8,7 +8,7 @@ import numpy as np
 from iostrata.columns import NEVER, AsOf, Containing, Ints, at, one_of
 from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios
-from iostrata.stitch.completers import completers
+from iostrata.stitch.completed_by import completed_by
 from iostrata.stitch.completions import completions
 from iostrata.stitch.enters import enters_in
 from iostrata.stitch.halted import halted
@@ -136,7 +136,7 @@ def handovers(
     collector, enter_ns = _collectors(window, requests)
     completer, complete = _completers(window, requests)
     taken = np.where(complete >= 0, complete, end)
-    worker, let_go_ns = completers(
+    worker, let_go_ns = completed_by(
         window, sleeps, requests, collector, enter_ns, since_ns=last, until_ns=taken
     )
     spans.add(requests, "wakeup.worker", last, let_go_ns, worker + numbers.thread)

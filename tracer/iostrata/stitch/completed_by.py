@@ -21,7 +21,7 @@ from iostrata.stitch.window import Window, whole
 RESULT: Final = ("tid", "time_ns", "enter_ns")
 
 
-def completers(
+def completed_by(
     window: Window,
     sleeps: Sleeps,
     requests: Ints,
