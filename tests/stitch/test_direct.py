@@ -190,14 +190,18 @@ def test_blocks_that_have_several_bios_each(*, short: bool, vector: bool) -> Non
         assert not found.residual_ns.any()
 
 
-def test_as_many_bios_as_blocks_need_not_be_one_each() -> None:
-    """A hole has none: both are the other one's, whichever that is."""
-    world = reading_world()
-    world.target(100)
+def two_reads(world: World) -> None:
     for number in range(2):
         request = Request(queue=200, scheduler=None, device=20_000, read=True, size=4_096,
                           sector=8_000 + 64 * number)  # fmt: skip
         submit(world, DISK, 100, 2_000 + 1_000 * number, request)
+
+
+def test_as_many_bios_as_blocks_need_not_be_one_each() -> None:
+    """A hole has none: both are the other one's, whichever that is."""
+    world = reading_world()
+    world.target(100)
+    two_reads(world)
     for order, key in enumerate((0x10, 0x20)):
         world.emit("aio_submit", 9_000, 100, enter_ns=1_000, iocb_key=key, inode=12, dev=DISK,
                    open_flags=O_DIRECT, size_bytes=8_192, opcode=PREAD, order=order)  # fmt: skip
@@ -213,10 +217,7 @@ def test_of_a_batch_a_limit_holds_the_last(*, told: bool) -> None:
     are in turn."""
     world = reading_world()
     world.target(100)
-    for number in range(2):
-        request = Request(queue=200, scheduler=None, device=20_000, read=True, size=4_096,
-                          sector=8_000 + 64 * number)  # fmt: skip
-        submit(world, DISK, 100, 2_000 + 1_000 * number, request)
+    two_reads(world)
     keys = (0x10, 0x20, 0x30, 0x40)
     for order, key in enumerate(keys):
         world.emit("aio_submit", 4_000, 100, enter_ns=1_000, iocb_key=key, inode=12, dev=DISK,

@@ -345,6 +345,22 @@ def test_who_writes_xfss_log_flushes_another_disk_first_and_has_no_cpu(held: int
     assert found[101][0]["wakeup.runqueue"] == held + 500
 
 
+def held_back(world: World, holder: int, kthrotld: int, complete: int) -> tuple[Block, Block]:
+    """The loop device and its disk: what a worker writes below sleeps from 1800 on behind a limit,
+    until 60000, and is done there at 72000."""
+    for tid in (holder, kthrotld):
+        world.target(tid, kind=THREAD_HELPER)
+    loop, disk = Block(world, LOOP), Block(world, SDA)
+    loop.queue(1_500, 200, 0xB9, sector=800)
+    resume(world, holder, 1_800, 72_200, 73_000)
+    world.emit("block_bio_held", 60_000, kthrotld, bio_key=0xC9)
+    disk.queue(60_000, kthrotld, 0xC9, sector=800, kernel=QUEUER_LOOP, above=0xA9, held=1)
+    disk.request(60_500, 72_000, 0xD9, 0xC9, sector=800)
+    loop.request(1_600, complete, 0xA9, 0xB9, sector=800, tid=200)
+    work(world, holder, 1_700, 79_000)
+    return loop, disk
+
+
 @pytest.mark.parametrize("case", ["its own", "behind another", "of a third one", "not told"])
 def test_a_worker_that_waits_for_another_one_s_lock_waits_for_what_a_limit_holds_of_that(
     case: str,
@@ -355,16 +371,8 @@ def test_a_worker_that_waits_for_another_one_s_lock_waits_for_what_a_limit_holds
     does not.
     """
     world, holder, third, kthrotld = on_loop(), 67, 68, 55
-    for tid in (holder, third, kthrotld):
-        world.target(tid, kind=THREAD_HELPER)
-    loop, disk = Block(world, LOOP), Block(world, SDA)
-    loop.queue(1_500, 200, 0xB9, sector=800)
-    resume(world, holder, 1_800, 72_200, 73_000)
-    world.emit("block_bio_held", 60_000, kthrotld, bio_key=0xC9)
-    disk.queue(60_000, kthrotld, 0xC9, sector=800, kernel=QUEUER_LOOP, above=0xA9, held=1)
-    disk.request(60_500, 72_000, 0xD9, 0xC9, sector=800)
-    loop.request(1_600, 80_000, 0xA9, 0xB9, sector=800, tid=200)
-    work(world, holder, 1_700, 79_000)
+    loop, disk = held_back(world, holder, kthrotld, complete=80_000)
+    world.target(third, kind=THREAD_HELPER)
     resume(world, KWORKER, 5_000, 74_000, 75_000, holder, context=WAKE_THREAD)
     work(world, KWORKER, 3_000, 78_000)
     work(world, third, 7_000, 79_500)
@@ -401,16 +409,7 @@ def test_what_is_behind_what_a_limit_holds_waits_for_the_worker_that_sleeps_unti
 ) -> None:
     """It was asked for when the worker slept already; another worker may be at work, or not."""
     world, holder, kthrotld = on_loop(), 67, 55
-    for tid in (holder, kthrotld):
-        world.target(tid, kind=THREAD_HELPER)
-    loop, disk = Block(world, LOOP), Block(world, SDA)
-    loop.queue(1_500, 200, 0xB9, sector=800)
-    resume(world, holder, 1_800, 72_200, 73_000)
-    world.emit("block_bio_held", 60_000, kthrotld, bio_key=0xC9)
-    disk.queue(60_000, kthrotld, 0xC9, sector=800, kernel=QUEUER_LOOP, above=0xA9, held=1)
-    disk.request(60_500, 72_000, 0xD9, 0xC9, sector=800)
-    loop.request(1_600, 74_500, 0xA9, 0xB9, sector=800, tid=200)
-    work(world, holder, 1_700, 79_000)
+    loop, disk = held_back(world, holder, kthrotld, complete=74_500)
     if beside:
         work(world, KWORKER, 7_000, 8_000)
     loop.queue(2_000, 100, 0xB0)

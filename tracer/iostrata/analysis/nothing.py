@@ -34,10 +34,9 @@ def none_found(op: Op, left_out: Mapping[str, int], quality: Quality) -> Nothing
     reasons, damage = [f"{reason} ({count})" for reason, count in left_out.items()], quality.damage
     unseen = _by_library(quality)
     if not reasons:
-        none = f"the recording holds no {NONE_OF[op]}{unseen}"
         behind = _outlived(quality)
+        none = f"the recording holds no {NONE_OF[op]}{unseen or behind}"
         hint = HAVE_IT_FOR_OTHERS if unseen else IN_FRONT if behind else NO_FILE
-        unseen = unseen or behind
         return NothingToAnalyse("; ".join([none, *damage]), _damaged(damage) if damage else hint)
     most = max(left_out, key=left_out.__getitem__, default="")
     return NothingToAnalyse(

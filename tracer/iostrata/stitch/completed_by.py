@@ -45,7 +45,8 @@ def completed_by(
     inside = (last >= 0) & (wake >= np.maximum(enter_ns, since_ns)) & (waker > 0)
     inside &= whole(window.trace).once(kinds_of).pool_of(waker, wake) >= 0
     row = np.flatnonzero(inside)
-    row = row[_alone(window, sleeps, collector[row], wake[row], until_ns[row], end[row])]
+    if len(row):
+        row = row[_alone(window, sleeps, collector[row], wake[row], until_ns[row], end[row])]
     worker, let_go_ns = np.full(len(requests), -1), since_ns.copy()
     worker[row], let_go_ns[row] = waker[row], wake[row]
     return worker, let_go_ns
