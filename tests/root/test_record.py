@@ -197,7 +197,7 @@ def test_recorded_is_replayable(disk: Path) -> None:
     ("command", "status", "story"),
     [
         (["sh", "-c", "exit 3"], 3, "the command ended with status 3"),
-        (["sh", "-c", "kill -TERM $$"], 143, "the command ended with status 143"),
+        (["sh", "-c", "kill -TERM $$"], 143, "the command ended with status 143 (SIGTERM)"),
         (["true"], 5, "holds no synchronous write\n"),
         (
             ["sh", "-c", "sleep 2 >/dev/null 2>&1 &"],

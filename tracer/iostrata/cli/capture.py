@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pwd
 import shutil
+import signal
 import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -184,7 +185,14 @@ def _echoing(trace: Path, story: Story) -> Iterator[None]:
 def _tell_end(outcome: Outcome, story: Story) -> None:
     story.say(f"recorded {described(outcome.last)}" if outcome.last else "recorded")
     if outcome.exit_status:
-        story.say(f"the command ended with status {outcome.exit_status}")
+        story.say(f"the command ended with status {_named(outcome.exit_status)}")
+
+
+def _named(exit_status: int) -> str:
+    """With the signal that ended it, if one may have: a shell says the same of what it ran."""
+    with suppress(ValueError):  # Of real-time ones only the first and the last have a name.
+        return f"{exit_status} ({signal.Signals(exit_status - 128).name})"
+    return str(exit_status)
 
 
 ANOTHER: Final = "give another directory, or --force"
