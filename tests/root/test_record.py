@@ -199,6 +199,7 @@ def test_recorded_is_replayable(disk: Path) -> None:
         (["sh", "-c", "exit 3"], 3, "the command ended with status 3"),
         (["sh", "-c", "kill -TERM $$"], 143, "the command ended with status 143 (SIGTERM)"),
         (["true"], 5, "holds no synchronous write\n"),
+        (["true"], 5, "what the command has a server do (psql, mysql) is the server's: --comm"),
         (
             ["sh", "-c", "sleep 2 >/dev/null 2>&1 &"],
             5,
@@ -213,6 +214,11 @@ def test_exit_status(command: list[str], status: int, story: str, disk: Path) ->
     assert done.returncode == status
     assert story in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_of_what_was_chosen_the_filter_may_be_wrong(disk: Path) -> None:
+    done = iostrata("run", "--comm", "nobody", "--", "true", cwd=disk)
+    assert "check that the filter names the process that makes them" in done.stderr
 
 
 def test_a_failing_command_still_has_its_table(disk: Path) -> None:

@@ -19,9 +19,13 @@ NONE_OF: Final = {Op.READ: "read of a file", Op.DIRECT: "read or write with O_DI
 HAVE_IT_FOR_OTHERS: Final = (
     "have it write to a file, on a disk that the kernel's rbd, rbd-nbd or a virtual machine has"
 )
-NO_FILE: Final = (
-    "pipes, sockets and terminals do not count; check that the filter names the process"
-)
+NO_FILE: Final = "pipes, sockets and terminals do not count"
+NO_SYNC: Final = "only O_SYNC or O_DSYNC writes, fsync and its like, sync and msync count"
+BY_ANOTHER: Final = {
+    False: "check that the filter names the process that makes them",
+    True: "what the command has a server do (psql, mysql) is the server's: --comm, --pid",
+}
+"""By whether a command's processes were recorded, and nobody else."""
 IN_FRONT: Final = (
     "have the command stay until they have ended (daemons have an option: in the foreground), or "
     "record what it left: --pid"
@@ -30,13 +34,22 @@ CALLS: Final = "syscall: "
 """How what was not observed of system calls begins: without them there is no write."""
 
 
-def none_found(op: Op, left_out: Mapping[str, int], quality: Quality) -> NothingToAnalyse:
+def none_found(
+    op: Op, left_out: Mapping[str, int], quality: Quality, *, tree: bool
+) -> NothingToAnalyse:
+    """``tree``: whether a command's processes were recorded, and nobody else."""
     reasons, damage = [f"{reason} ({count})" for reason, count in left_out.items()], quality.damage
     unseen = _by_library(quality)
     if not reasons:
         behind = _outlived(quality)
         none = f"the recording holds no {NONE_OF[op]}{unseen or behind}"
-        hint = HAVE_IT_FOR_OTHERS if unseen else IN_FRONT if behind else NO_FILE
+        hint = (
+            HAVE_IT_FOR_OTHERS
+            if unseen
+            else IN_FRONT
+            if behind
+            else f"{NO_FILE}; {BY_ANOTHER[tree]}"
+        )
         return NothingToAnalyse("; ".join([none, *damage]), _damaged(damage) if damage else hint)
     most = max(left_out, key=left_out.__getitem__, default="")
     return NothingToAnalyse(
@@ -46,15 +59,25 @@ def none_found(op: Op, left_out: Mapping[str, int], quality: Quality) -> Nothing
 
 
 def no_write_found(
-    left_out: Mapping[str, int], quality: Quality, others: Sequence[Op], empty: Sequence[str]
+    left_out: Mapping[str, int],
+    quality: Quality,
+    others: Sequence[Op],
+    empty: Sequence[str],
+    *,
+    tree: bool,
 ) -> NothingToAnalyse:
     """``others``: what the recording was asked for beside synchronous writes; ``empty``: the hosts
-    on which no virtual machine was seen."""
-    return NothingToAnalyse(*_why(left_out, quality, others, empty))
+    on which no virtual machine was seen; ``tree`` as of ``none_found``."""
+    return NothingToAnalyse(*_why(left_out, quality, others, empty, tree=tree))
 
 
 def _why(
-    left_out: Mapping[str, int], quality: Quality, others: Sequence[Op], empty: Sequence[str]
+    left_out: Mapping[str, int],
+    quality: Quality,
+    others: Sequence[Op],
+    empty: Sequence[str],
+    *,
+    tree: bool,
 ) -> tuple[str, str]:
     if [*left_out] == [HANGING] and not quality.damage:
         calls = "one call" if left_out[HANGING] == 1 else f"{left_out[HANGING]} calls"
@@ -100,8 +123,7 @@ def _why(
         f"the recording holds no synchronous write{plain}",
         f"it was asked for other kinds: iostrata replay --op {others[0]}"
         if others
-        else "only O_SYNC or O_DSYNC writes, fsync and its like, sync and msync count; "
-        "check that the filter names the process that makes them",
+        else f"{NO_SYNC}; {BY_ANOTHER[tree]}",
     )
 
 

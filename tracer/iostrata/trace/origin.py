@@ -14,6 +14,8 @@ FIRST_BAD_LINE: Final = "first_bad_line"
 LOST_UNTOLD: Final = "lost_untold"
 UNSEEN_CALLS: Final = "unseen_"
 """Before the name of a call that was counted only."""
+TREE: Final = "process tree of the command"
+"""Whom the recorder was to record, where nothing else chose them."""
 
 Env = Mapping[str, str | int]
 
@@ -21,6 +23,11 @@ Env = Mapping[str, str | int]
 def by_recorder(env: Env) -> bool:
     """Whether it was recorded by the recorder, of whatever version."""
     return "buffer_kib" in env
+
+
+def of_tree(env: Env) -> bool:
+    """Whether what a command and its children did was recorded, and of nobody else."""
+    return env.get("filter") == TREE
 
 
 def tells_loss_times(env: Env) -> bool:

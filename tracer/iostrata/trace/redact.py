@@ -25,6 +25,7 @@ from iostrata.trace.files import FACTS, METADATA
 from iostrata.trace.frames import frame_of, is_framed
 from iostrata.trace.layout import EVENT_BYTES
 from iostrata.trace.metadata import EVENT_HEADER, Metadata, render
+from iostrata.trace.origin import TREE
 from iostrata.trace.packet import CRC_AT, HEAD, HEAD_BYTES, HEAD_SLOTS, Data, Packet
 from iostrata.trace.pseudonyms import Pseudonyms
 from iostrata.trace.read import read_metadata
@@ -81,6 +82,8 @@ def _word(key: str, value: str | int, names: Pseudonyms) -> str | int:
         return shown(value)
     if key == "hostname":
         return names.host(value)
+    if key == "filter" and value == TREE:
+        return value
     if key == "filter":
         words = (word if word in KEPT_OPTIONS else REDACTED for word in value.split())
         return " ".join(word for word, _ in groupby(words))
