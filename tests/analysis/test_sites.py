@@ -100,6 +100,28 @@ def test_who_ended_what_no_event_explains_is_told(tmp_path: Path) -> None:
     assert wakers[1]["recorded"]
 
 
+@pytest.mark.parametrize("why", ["all are recorded", "of the same process", "another process"])
+def test_who_ended_it_may_have_done_nothing_that_is_recorded(why: str, tmp_path: Path) -> None:
+    """As who fills a pipe, or pages of memory: that is no lack of the recording's."""
+    world = World()
+    world.builder.block(DISK, "sda")
+    if why == "all are recorded":
+        world.builder.env["filter"] = "--all"
+    process = 200 if why == "of the same process" else STRANGER
+    world.target(200)
+    world.emit("task", 999_000, 0, tgid=process, subject_tid=STRANGER, process=b"filler")
+    writer = Writer(world, 200, DISK, 1_000_000)
+    writer.enter()
+    off, writer.now = writer.now, writer.now + 60_000
+    world.emit("sched_resume", writer.now, 200, off_ns=off, wake_ns=writer.now, state=2,
+               waker_tid=STRANGER, waker_context=WAKE_THREAD, subject_tid=200)  # fmt: skip
+    writer.cpu(500)
+    writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+    (waker,) = analysed(world, tmp_path / "r").quality.wakers
+    assert waker.who.process == "filler"
+    assert waker.recorded == (why != "another process")
+
+
 @pytest.mark.parametrize("by", ["dmsetup", "an interrupt", "a writer", "a helper"])
 def test_who_lets_go_what_a_stacked_device_held_back_is_told(by: str, tmp_path: Path) -> None:
     """A program that is nothing else to the write: a suspended device's until it is resumed."""

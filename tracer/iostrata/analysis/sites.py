@@ -24,8 +24,9 @@ from iostrata.hops import Lifted, View
 from iostrata.layers import HELD_BACK, RANK, STACK
 from iostrata.model import UNKNOWN as NOBODY_KNOWN
 from iostrata.model import Who
-from iostrata.stitch import People, Spans, kinds_of, whole
-from iostrata.trace.layout import WAKE_INTERRUPT, WAKE_THREAD, WAKE_TIMER
+from iostrata.stitch import People, Spans, kinds_of, processes_of, whole
+from iostrata.trace import Trace, of_all
+from iostrata.trace.layout import THREAD_TARGET, WAKE_INTERRUPT, WAKE_THREAD, WAKE_TIMER
 
 # What every sleep goes through before (and every call behind) the functions that tell one.
 SCHEDULER: Final = re.compile(r"(__)?bpf_|__traceiter_|trace_|(__|io_|preempt_)?schedule|bit_wait")
@@ -164,10 +165,22 @@ def wakers_of(asleep: Iterable[Asleep]) -> Wakers:
             who[context == context_of] = people.number(name, 0)
         kind = whole(window.trace).once(kinds_of).of(told["waker_tid"][event], wake_ns)
         recorded = (context != WAKE_THREAD) | (kind != 0)
+        recorded |= _chosen(window.trace, told["waker_tid"][event])
         for number, seen_of in np.unique(np.stack([who, recorded]), axis=1).T.tolist():
             mine = (who == number) & (recorded == seen_of)
             wakers[_named(people, number), "", bool(seen_of)] += int(took_ns[mine].sum())
     return wakers
+
+
+def _chosen(trace: Trace, tid: Ints) -> NDArray[np.bool_]:
+    """Which threads the recorder was asked for, though they did nothing that it would tell of."""
+    if of_all(trace.env):
+        return np.ones(len(tid), np.bool_)
+    tasks = trace.points["task"].integers("subject_tid", "tgid")
+    found = AsOf(tasks["subject_tid"], np.zeros_like(tasks["tgid"]))
+    known = found.at_or_before(tid, np.zeros_like(tid))
+    process = np.where(known >= 0, at(tasks["tgid"], known), tid)
+    return one_of(process, processes_of(trace, THREAD_TARGET))
 
 
 def released_by(held: Iterable[Asleep]) -> Wakers:

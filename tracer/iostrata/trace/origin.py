@@ -30,6 +30,11 @@ def of_tree(env: Env) -> bool:
     return env.get("filter") == TREE
 
 
+def of_all(env: Env) -> bool:
+    """Whether what every process did was recorded."""
+    return "--all" in str(env.get("filter", "")).split()
+
+
 def tells_loss_times(env: Env) -> bool:
     """Whether its packets tell when events were lost, and not only by when they are counted."""
     return env.get("loss_times") == 1
