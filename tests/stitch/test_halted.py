@@ -97,6 +97,56 @@ def test_what_a_worker_ran_waits_for_who_is_in_no_call(taken: str, idle: bool) -
     assert breakdown.residual_ns.tolist()[0] >= 94_000 - 10_000 - away_ns
 
 
+@pytest.mark.parametrize("where", ["in its call", "elsewhere"])
+def test_what_workers_ran_without_a_word_waited_for_one(where: str) -> None:
+    """A plain write is handed over at 3000, to a worker that is at a sync until 60000, runs it
+    without a word then, and is at another sync from 61000 on. Its submitter sleeps in its call
+    until that lets it go at 60500, and has a CPU from 70000 on: the write is complete. Where it
+    slept elsewhere, what is complete would not have let it go."""
+    world = worlds()
+    write = direct_write(0x70, open_flags=0, rwf=RWF_OF_LINKED)
+    before, sync, other = ({"request_key": key, "opcode": 3, **FILE} for key in (0x60, 0x80, 0x90))
+    world.emit("io_uring_submit_req", 1_500, WRITER, **before)
+    world.emit("io_uring_queue_async_work", 1_600, WRITER, **before)
+    resumes(world, WORKER, 500, 1_650, 1_700, WRITER, INTERRUPTIBLE)
+    world.emit("io_uring_submit_req", 1_700, WRITER, **other)
+    world.emit("io_uring_queue_async_work", 1_800, WRITER, **other)
+    linked_pair(world, write, sync)
+    world.emit("io_uring_work", 2_000, WORKER, request_key=0x60)
+    world.emit("io_uring_queue_async_work", 3_000, WRITER, **write)
+    submit(world, DISK, WORKER, 2_000, Request(queue=500, scheduler=None, device=57_000))
+    resumes(world, WORKER, 3_000, 59_500, 60_000, 0, UNINTERRUPTIBLE)
+    world.emit("io_uring_work", 61_000, WORKER, request_key=0x90)
+    submit(world, DISK, WORKER, 61_000, Request(queue=500, scheduler=None, device=18_000))
+    slept = 4_000 if where == "in its call" else 5_000
+    resumes(world, WRITER, slept, 60_500, 70_000, WORKER, INTERRUPTIBLE)
+    if where == "elsewhere":
+        world.emit("syscall", 4_500, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    world.emit("io_uring_complete", 70_100, WRITER, result=0, **before)
+    world.emit("io_uring_complete", 70_200, WRITER, result=8192, **write)
+    world.emit("io_uring_queue_async_work", 70_300, WRITER, **sync)
+    resumes(world, WORKER, 62_000, 79_500, 80_000, 0, UNINTERRUPTIBLE)
+    world.emit("io_uring_work", 80_500, WORKER, request_key=0x80)
+    submit(world, DISK, WORKER, 80_500, Request(queue=500, scheduler=None, device=20_000))
+    resumes(world, WORKER, 81_500, 101_000, 101_500, 0, UNINTERRUPTIBLE)
+    world.emit("io_uring_work", 102_000, WORKER, request_key=0)
+    resumes(world, WRITER, 71_000, 102_500, 103_000, WORKER, INTERRUPTIBLE)
+    world.emit("io_uring_complete", 103_100, WRITER, result=0, **sync)
+    world.emit("io_uring_complete", 103_200, WRITER, result=0, **other)
+    enter_ns = 1_000 if where == "in its call" else 70_050
+    world.emit("syscall", 104_000, WRITER, enter_ns=enter_ns, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    _, _, found = accounts(breakdown)[WRITER]
+    residual_ns = breakdown.residual_ns.tolist()[2]
+    if where == "in its call":
+        assert found["wakeup.worker"] >= 60_500 - 3_000
+        assert found["wakeup.runqueue"] >= 70_000 - 60_500
+        assert residual_ns <= 500
+    else:
+        assert residual_ns >= 60_500 - 5_000
+
+
 def test_no_worker_keeps_what_it_was_not_handed_yet() -> None:
     """Of three that are linked the first is run by a worker until 23500, and taken at 95000, when
     the second one is handed over: nobody knows what its submitter, in no call, did until then."""

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at, one_of, overlapping, pair_key
+from iostrata.columns import NEVER, AsOf, Ints, at, one_of, overlapping, pair_key
 from iostrata.stitch.chains import Chains
 from iostrata.stitch.completions import completions
-from iostrata.stitch.enters import enters_in
+from iostrata.stitch.enters import Enters, enters_in
 from iostrata.stitch.links import submissions_in
 from iostrata.stitch.opcodes import RWF_OF_LINKED
 from iostrata.stitch.pools import Pools
 from iostrata.stitch.serving import Service
 from iostrata.stitch.spans import SpanList
 from iostrata.stitch.taken import handed_at
+from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window
 
 
@@ -28,18 +29,22 @@ def halted(
     window: Window,
     requests: Ints,
     pools: Pools,
+    sleeps: Sleeps,
     ends: AsOf,
     ended_ns: Ints,
-) -> Service:
-    """Adds when pieces waited for who was; when they needed that one to go on, whatever it was at.
+) -> tuple[Service, Service]:
+    """Adds when pieces waited for who was, or for workers that said nothing of what they ran.
+
+    When they needed that one to go on, whatever it was at; and when those workers, of whom that one
+    is named.
 
     ``requests``: the pieces that are requests; ``ended_ns``: when anything ended that one waited
     for, and ``ends``: that by piece and time.
     """
     submitted = submissions_in(window, "rwf")
     if not (submitted["rwf"] & RWF_OF_LINKED).any():
-        none = requests[:0]
-        return Service(none, none, none, none)
+        none = Service(*np.zeros((4, 0), np.int64))
+        return none, none
     pieces = window.pieces
     done = completions(window, "request_key", "tid")
     piece = Chains(window, requests).find(done["request_key"], done["time_ns"])
@@ -48,13 +53,20 @@ def halted(
     rows = np.flatnonzero(part & (at(pieces.tid, piece) == done["tid"]))
     piece, tid, taken_ns = piece[rows], done["tid"][rows], done["time_ns"][rows]
     since_ns = at(ended_ns, ends.at_or_before(piece, taken_ns))
+    calls = window.once(enters_in)
     # What a worker ran without a word was complete when none of them was at anything.
     handed_ns = handed_at(window, done["request_key"][rows], taken_ns)
     silent = np.flatnonzero((handed_ns >= pieces.begin_ns[piece]) & (since_ns < handed_ns))
-    since_ns[silent] = pools.run_by(tid[silent], handed_ns[silent])
+    ran_ns = pools.run_by(tid[silent], handed_ns[silent])
+    # Nor was it while who takes it slept in a call for that: it is let go by what is complete.
+    let_go_ns = _let_go(calls, sleeps, tid[silent], taken_ns[silent])
+    let_go_ns = np.where(let_go_ns > handed_ns[silent], let_go_ns, NEVER)
+    since_ns[silent] = np.minimum(ran_ns, let_go_ns)
+    waited = silent[since_ns[silent] <= taken_ns[silent]]
+    workers = Service(piece[waited], tid[waited], handed_ns[waited], since_ns[waited])
+    spans.add(workers.owner, "wakeup.worker", workers.begin_ns, workers.end_ns)
     known = np.flatnonzero((since_ns >= pieces.begin_ns[piece]) & (since_ns < taken_ns))
     piece, tid, since_ns, taken_ns = (one[known] for one in (piece, tid, since_ns, taken_ns))
-    calls = window.once(enters_in)
     enter_ns = at(calls.enter_ns, calls.submitting(tid, taken_ns))
     away = np.flatnonzero(enter_ns > since_ns)
     spans.add(piece[away], "wakeup.reap", since_ns[away], enter_ns[away])
@@ -62,7 +74,20 @@ def halted(
         row, stop = overlapping(tid, since_ns, taken_ns, stopped, begin_ns, end_ns)
         begin = np.maximum(begin_ns[stop], since_ns[row])
         spans.add(piece[row], rank, begin, np.minimum(end_ns[stop], taken_ns[row]))
-    return Service(piece, tid, since_ns, taken_ns)
+    return Service(piece, tid, since_ns, taken_ns), workers
+
+
+def _let_go(calls: Enters, sleeps: Sleeps, tid: Ints, time_ns: Ints) -> Ints:
+    """When threads were let go last before some times that slept in calls for what is complete; -1:
+    never.
+
+    Of what something is linked behind, each is told of by letting them go, if nothing before did
+    (io_req_local_work_add of io_uring/io_uring.c).
+    """
+    rows = np.flatnonzero(sleeps.interruptible & one_of(sleeps.tid, tid))
+    rows = rows[calls.submitting(sleeps.tid[rows], sleeps.wake_ns[rows]) >= 0]
+    wake_ns = sleeps.wake_ns[rows]
+    return at(wake_ns, AsOf(sleeps.tid[rows], wake_ns).at_or_before(tid, time_ns))
 
 
 def _stops(window: Window) -> dict[str, tuple[Ints, Ints, Ints]]:
