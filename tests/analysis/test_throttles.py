@@ -92,6 +92,27 @@ def test_what_a_limit_holds_back(held: bool, tmp_path: Path) -> None:
     assert int(breakdown.residual_ns.sum()) == (0 if held else 400_000)
 
 
+@pytest.mark.parametrize("held", [True, False])
+def test_nothing_is_waited_for_beside_what_a_limit_holds_back(held: bool, tmp_path: Path) -> None:
+    """Of what nobody is known to have asked for, that goes on meanwhile."""
+    world = World()
+    writer = Writer(world, 101, DISK, 1_000_000)
+    writer.enter()
+    asleep, queued = writer.now, writer.now + 400_000
+    submit(world, DISK, KWORKER + 1, asleep + 50_000, Request(device=200_000), held=True)
+    request = Request(queue=2_000, scheduler=None, device=50_000)
+    submit(world, DISK, KWORKER, queued, request, held=held)
+    writer.now = queued + 55_000
+    world.emit("sched_resume", writer.now, 101, off_ns=asleep, wake_ns=queued + 53_000,
+               waker_tid=0, state=TASK_UNINTERRUPTIBLE, subject_tid=101, waker_context=2,
+               waker_cpu=0)  # fmt: skip
+    writer.leave("pwrite64", flags=O_DSYNC, result=4096, size=4096)
+    world.builder.write(tmp_path / "machine")
+    quality = analyse(open_recording(tmp_path / "machine")).quality
+    assert [left.kind for left in quality.background] == ["request"]
+    assert [left.kind for left in quality.left_over] == ["request"] * (not held)
+
+
 def test_a_file_s_direct_write_leads_to_its_request(tmp_path: Path) -> None:
     """libaio's: submitted until 3000, queued at 80000, complete at 87000; the kernel's pool syncs
     it from 88000 to 90000."""

@@ -36,6 +36,7 @@ from iostrata.stitch.requests import Requests
 from iostrata.stitch.rpc import FUSE_REQUEST, NINEP_REQUEST, OSD_REQUEST
 from iostrata.stitch.spans import Spans
 from iostrata.stitch.stacked import Workers
+from iostrata.stitch.turns import LIMITS
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window, whole
 from iostrata.trace import Facts
@@ -64,10 +65,10 @@ KIND_OF_CALL: Final = {
 
 # What these do is told apart from what any other does.
 APART: Final = (THREAD_TARGET, THREAD_VMM, THREAD_SERVER, THREAD_FUSE)
-# Ranks of what a write itself has under way below its machine's software.
-UNDER_WAY: Final = np.array(
-    [rank.wakes and rank.depth in (Depth.BY_TIME, Depth.AWAY, Depth.DEVICE) for rank in STACK]
-)
+# Ranks of what a write itself has under way below its machine's software, or a limit keeps from it.
+UNDER_WAY: Final = LIMITS | [
+    rank.wakes and rank.depth in (Depth.BY_TIME, Depth.AWAY, Depth.DEVICE) for rank in STACK
+]
 # What was served does not tell its device.
 UNTOLD: Final = 0
 NONE: Final = np.zeros(0, np.int64)
