@@ -219,6 +219,11 @@ def test_exit_status(command: list[str], status: int, story: str, disk: Path) ->
 def test_of_what_was_chosen_the_filter_may_be_wrong(disk: Path) -> None:
     done = iostrata("run", "--comm", "nobody", "--", "true", cwd=disk)
     assert "check that the filter names the process that makes them" in done.stderr
+    device = Path(
+        "/sys/dev/block", f"{os.major(disk.stat().st_dev)}:{os.minor(disk.stat().st_dev)}"
+    )
+    done = iostrata("run", "--device", device.resolve().name, "--", "true", cwd=disk)
+    assert "check that the file is on the --device" in done.stderr
 
 
 def test_a_failing_command_still_has_its_table(disk: Path) -> None:

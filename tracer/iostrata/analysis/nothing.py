@@ -13,7 +13,7 @@ from iostrata.errors import NothingToAnalyse
 from iostrata.hops import LIBRARY
 from iostrata.model import Op, Quality
 from iostrata.stitch import HANGING
-from iostrata.trace import NO_ROOM
+from iostrata.trace import NO_ROOM, Env, of_device, of_tree
 
 NONE_OF: Final = {Op.READ: "read of a file", Op.DIRECT: "read or write with O_DIRECT"}
 HAVE_IT_FOR_OTHERS: Final = (
@@ -21,11 +21,9 @@ HAVE_IT_FOR_OTHERS: Final = (
 )
 NO_FILE: Final = "pipes, sockets and terminals do not count"
 NO_SYNC: Final = "only O_SYNC or O_DSYNC writes, fsync and its like, sync and msync count"
-BY_ANOTHER: Final = {
-    False: "check that the filter names the process that makes them",
-    True: "what the command has a server do (psql, mysql) is the server's: --comm, --pid",
-}
-"""By whether a command's processes were recorded, and nobody else."""
+BY_ANOTHER: Final = "what the command has a server do (psql, mysql) is the server's: --comm, --pid"
+ELSEWHERE: Final = "check that the file is on the --device: with its journal there alone, it is not"
+NOT_CHOSEN: Final = "check that the filter names the process that makes them"
 IN_FRONT: Final = (
     "have the command stay until they have ended (daemons have an option: in the foreground), or "
     "record what it left: --pid"
@@ -35,9 +33,9 @@ CALLS: Final = "syscall: "
 
 
 def none_found(
-    op: Op, left_out: Mapping[str, int], quality: Quality, *, tree: bool
+    op: Op, left_out: Mapping[str, int], quality: Quality, envs: Sequence[Env]
 ) -> NothingToAnalyse:
-    """``tree``: whether a command's processes were recorded, and nobody else."""
+    """``envs``: of what was recorded, among other things whom the recorder was to."""
     reasons, damage = [f"{reason} ({count})" for reason, count in left_out.items()], quality.damage
     unseen = _by_library(quality)
     if not reasons:
@@ -48,7 +46,7 @@ def none_found(
             if unseen
             else IN_FRONT
             if behind
-            else f"{NO_FILE}; {BY_ANOTHER[tree]}"
+            else f"{NO_FILE}; {_not_asked(envs)}"
         )
         return NothingToAnalyse("; ".join([none, *damage]), _damaged(damage) if damage else hint)
     most = max(left_out, key=left_out.__getitem__, default="")
@@ -63,12 +61,11 @@ def no_write_found(
     quality: Quality,
     others: Sequence[Op],
     empty: Sequence[str],
-    *,
-    tree: bool,
+    envs: Sequence[Env],
 ) -> NothingToAnalyse:
     """``others``: what the recording was asked for beside synchronous writes; ``empty``: the hosts
-    on which no virtual machine was seen; ``tree`` as of ``none_found``."""
-    return NothingToAnalyse(*_why(left_out, quality, others, empty, tree=tree))
+    on which no virtual machine was seen; ``envs`` as of ``none_found``."""
+    return NothingToAnalyse(*_why(left_out, quality, others, empty, envs))
 
 
 def _why(
@@ -76,8 +73,7 @@ def _why(
     quality: Quality,
     others: Sequence[Op],
     empty: Sequence[str],
-    *,
-    tree: bool,
+    envs: Sequence[Env],
 ) -> tuple[str, str]:
     if [*left_out] == [HANGING] and not quality.damage:
         calls = "one call" if left_out[HANGING] == 1 else f"{left_out[HANGING]} calls"
@@ -123,8 +119,15 @@ def _why(
         f"the recording holds no synchronous write{plain}",
         f"it was asked for other kinds: iostrata replay --op {others[0]}"
         if others
-        else f"{NO_SYNC}; {BY_ANOTHER[tree]}",
+        else f"{NO_SYNC}; {_not_asked(envs)}",
     )
+
+
+def _not_asked(envs: Sequence[Env]) -> str:
+    """Whose it may be, that the recorder was not asked for."""
+    if any(of_tree(env) for env in envs):
+        return BY_ANOTHER
+    return ELSEWHERE if any(of_device(env) for env in envs) else NOT_CHOSEN
 
 
 def _lengths(quality: Quality) -> list[str]:

@@ -36,7 +36,7 @@ from iostrata.stitch import (
     units_of,
     windows,
 )
-from iostrata.trace import Trace, inode_numbers, of_tree, realtime_of
+from iostrata.trace import Trace, inode_numbers, realtime_of
 from iostrata.trace.layout import THREAD_TARGET, THREAD_VMM, THREAD_WORKER
 
 HOST: Final = "host"
@@ -166,15 +166,15 @@ def prepare(recording: Recording, op: Op = Op.SYNC, jobs: int = 1) -> Prepared:
             partial += partial_syncs(top.trace, units)
     if not kept:
         quality = quality_of(path, plain_writes, {})
-        tree = any(of_tree(trace.env) for trace in traces)
+        envs = [trace.env for trace in traces]
         if op is not Op.SYNC:
-            raise none_found(op, left_out, quality, tree=tree)
+            raise none_found(op, left_out, quality, envs)
         empty = [
             trace.machine
             for trace, role in zip(traces, roles, strict=True)
             if role == HOST and THREAD_VMM not in trace.points["thread"].values("kind")
         ]
-        raise no_write_found(left_out, quality, other_ops(traces), empty, tree=tree)
+        raise no_write_found(left_out, quality, other_ops(traces), empty, envs)
     whole = joined_writes(writes) if len(writes) > 1 else writes[0]
     if in_files():
         give_back()

@@ -25,7 +25,7 @@ from iostrata.trace.images import Extent, File
 from iostrata.trace.losses import NO_ROOM, UNKNOWN_POINT
 from iostrata.trace.metadata import Clock
 from iostrata.trace.names import ProcessNames, ThreadNames
-from iostrata.trace.origin import UNSEEN_CALLS, by_script, of_all, of_tree
+from iostrata.trace.origin import UNSEEN_CALLS, Env, by_script, of_all, of_device, of_tree
 from iostrata.trace.paths import FileNames, file_names
 from iostrata.trace.points import Points
 from iostrata.trace.pseudonyms import Pseudonyms
@@ -39,11 +39,11 @@ from iostrata.trace.write import block_fact, with_fields, write_trace
 __all__ = [
     "ECHOES", "FACTS", "IN_MEMORY", "METADATA", "MISSING", "MOST_FACT_BYTES", "NO_ROOM", "OURS",
     "RECORDER_CPU", "TYPICAL_TIMES", "UNKNOWN_POINT", "UNSEEN_CALLS", "BlockDevice", "Clock",
-    "CpuPlace", "Echo", "Exchange", "Extent", "Facts", "File", "FileNames", "FileSystems",
-    "Follower", "Keep", "Mount", "Points", "ProcessNames", "Pseudonyms", "Snapshot",
-    "ThreadNames", "Trace", "TscOffset", "block_fact", "by_script", "count", "dump",
+    "CpuPlace", "Echo", "Env", "Exchange", "Extent", "Facts", "File", "FileNames",
+    "FileSystems", "Follower", "Keep", "Mount", "Points", "ProcessNames", "Pseudonyms",
+    "Snapshot", "ThreadNames", "Trace", "TscOffset", "block_fact", "by_script", "count", "dump",
     "echo_lines", "file_names", "halted_ns", "halts_of", "inode_numbers", "is_framed",
-    "is_trace_file", "layout", "of_all", "of_tree", "open_regular", "parse_mount", "read_small",
-    "read_trace", "realtime_of", "redact_trace", "suspended_ns", "tells_of",
+    "is_trace_file", "layout", "of_all", "of_device", "of_tree", "open_regular", "parse_mount",
+    "read_small", "read_trace", "realtime_of", "redact_trace", "suspended_ns", "tells_of",
     "untold_subvolumes", "with_fields", "write_trace", "write_whole",
 ]  # fmt: skip

@@ -35,6 +35,11 @@ def of_all(env: Env) -> bool:
     return "--all" in str(env.get("filter", "")).split()
 
 
+def of_device(env: Env) -> bool:
+    """Whether only what goes to some devices was recorded."""
+    return "--device" in str(env.get("filter", "")).split()
+
+
 def tells_loss_times(env: Env) -> bool:
     """Whether its packets tell when events were lost, and not only by when they are counted."""
     return env.get("loss_times") == 1
