@@ -878,6 +878,30 @@ def test_a_later_use_of_a_requests_pointer_is_not_its_end() -> None:
     assert account["residual"] >= 27_000
 
 
+@pytest.mark.parametrize("scheduled", [True, False])
+def test_detail_tells_the_queue_below_a_stacked_device_apart(scheduled: bool) -> None:
+    """A clone is queued at 2200, has a request from 3000 on, is in the scheduler from 5000 on, if
+    there is one, and issued at 9000."""
+    world = World()
+    world.builder.env["detail"] = 1
+    world.builder.block(CRYPT, "dm-0", lower_keys=(SDA,)).block(SDA, "sda")
+    upper, lower = Block(world, CRYPT), Block(world, SDA)
+    upper.queue(2_000, 100, 0xB0)
+    lower.take_from(CRYPT, 2_100, 100, 0xC0)
+    lower.queue(2_200, 100, 0xC0)
+    place = {"sector": 8, "dev": SDA, "size_bytes": 8192, "flags": DATA}
+    world.emit("block_getrq", 3_000, 100, bio_key=0xC0, **place)
+    if scheduled:
+        world.emit("block_rq_insert", 5_000, 100, request_key=0xA0, bio_key=0xC0, **place)
+    lower.request(9_000, 30_000, 0xA0, 0xC0)
+    upper.complete(30_100, 0xB0)
+    one_write(world, CRYPT, 31_000)
+    (found,) = accounts(told(world))[100]
+    queued = {row: took for row, took in found.items() if row.startswith("block.")}
+    apart = {"block.G2I": 2_000, "block.I2D": 4_000} if scheduled else {"block.G2D": 6_000}
+    assert queued == {"block.stacked": 300, "block.Q2G": 800} | apart
+
+
 @pytest.mark.parametrize("parts", [1, 2])
 def test_what_a_batch_asks_of_a_stacked_device_counts_once(parts: int) -> None:
     """io_submit of libaio: device mapper queues bios of its own below, as who submits."""

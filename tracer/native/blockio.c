@@ -53,8 +53,12 @@ struct awaited {
 };
 
 /* Numbers of the stack's ranks. */
+struct queues {
+	int64_t q2g, q2i, q2d, g2i, g2d, i2d;
+};
+
 struct ranks {
-	int64_t q2g, q2i, q2d, g2i, g2d, i2d, below_q2g, below_queue;
+	struct queues queue, lower;
 	int64_t data, read, meta, journal, flush, stacked;
 };
 
@@ -103,11 +107,9 @@ static inline void add(struct spans *spans, int64_t owner, int64_t rank, int64_t
 }
 
 /* Below a stacked device a queue is deeper than that device. */
-static inline int64_t of_queue(const struct all *all, int64_t bio, int64_t rank)
+static inline const struct queues *queues_of(const struct all *all, int64_t bio)
 {
-	if (!all->bios.lowered[bio])
-		return rank;
-	return rank == all->rank.q2g ? all->rank.below_q2g : all->rank.below_queue;
+	return all->bios.lowered[bio] ? &all->rank.lower : &all->rank.queue;
 }
 
 static inline bool is_stacked(const struct all *all, int64_t bio)
@@ -137,17 +139,17 @@ static int64_t kind_of(const struct all *all, int64_t bio)
 static void queued(struct all *all, int64_t bio, int64_t request)
 {
 	int64_t get = all->bios.get_ns[bio], insert = all->bios.insert_ns[bio];
-	int64_t until = all->requests.issue_ns[request], rank = all->rank.q2d;
+	const struct queues *queues = queues_of(all, bio);
+	int64_t until = all->requests.issue_ns[request], rank = queues->q2d;
 
 	if (get >= 0) {
 		until = get;
-		rank = all->rank.q2g;
+		rank = queues->q2g;
 	} else if (insert >= 0) {
 		until = insert;
-		rank = all->rank.q2i;
+		rank = queues->q2i;
 	}
-	add(&all->spans, queued_for(all, bio), of_queue(all, bio, rank), all->bios.queue_ns[bio],
-	    until, request);
+	add(&all->spans, queued_for(all, bio), rank, all->bios.queue_ns[bio], until, request);
 }
 
 static void got(struct all *all, int64_t bio, int64_t request)
@@ -157,10 +159,10 @@ static void got(struct all *all, int64_t bio, int64_t request)
 	if (get < 0)
 		return;
 	if (insert >= 0)
-		add(&all->spans, queued_for(all, bio), of_queue(all, bio, all->rank.g2i), get,
-		    insert, request);
+		add(&all->spans, queued_for(all, bio), queues_of(all, bio)->g2i, get, insert,
+		    request);
 	else
-		add(&all->spans, queued_for(all, bio), of_queue(all, bio, all->rank.g2d), get,
+		add(&all->spans, queued_for(all, bio), queues_of(all, bio)->g2d, get,
 		    all->requests.issue_ns[request], request);
 }
 
@@ -169,7 +171,7 @@ static void inserted(struct all *all, int64_t bio, int64_t request)
 	int64_t insert = all->bios.insert_ns[bio];
 
 	if (insert >= 0)
-		add(&all->spans, queued_for(all, bio), of_queue(all, bio, all->rank.i2d), insert,
+		add(&all->spans, queued_for(all, bio), queues_of(all, bio)->i2d, insert,
 		    all->requests.issue_ns[request], request);
 }
 
@@ -190,7 +192,7 @@ static void asked(struct all *all)
 {
 	for (int64_t bio = 0; bio < all->bios.count; bio++) {
 		if (all->bios.got_ns[bio] >= 0)
-			add(&all->spans, queued_for(all, bio), of_queue(all, bio, all->rank.q2g),
+			add(&all->spans, queued_for(all, bio), queues_of(all, bio)->q2g,
 			    all->bios.queue_ns[bio], all->bios.got_ns[bio], all->bios.request[bio]);
 	}
 }
@@ -217,7 +219,7 @@ static void flushes(struct all *all)
 		int64_t last = all->last[bio];
 
 		if (all->bios.wants_flush[bio])
-			add(&all->spans, queued_for(all, bio), of_queue(all, bio, all->rank.q2d),
+			add(&all->spans, queued_for(all, bio), queues_of(all, bio)->q2d,
 			    all->bios.queue_ns[bio], last < 0 ? -1 : all->requests.issue_ns[last],
 			    last);
 	}

@@ -119,8 +119,12 @@ BLOCK: Final = Declaration(
         Rank("lower.blocked", None, Depth.STACKED),
         Rank("lower.block.stacked", "block.stacked", Depth.UNDER, wakes=True),
         Rank("lower.lower.blocked", None, Depth.UNDER),
-        Rank("lower.queue", "block.Q2D", Depth.BELOW),
+        Rank("lower.block.Q2I", "block.Q2I", Depth.BELOW),
+        Rank("lower.block.Q2D", "block.Q2D", Depth.BELOW),
         Rank("lower.block.Q2G", "block.Q2G", Depth.BELOW),
+        Rank("lower.block.G2I", "block.G2I", Depth.BELOW),
+        Rank("lower.block.G2D", "block.G2D", Depth.BELOW),
+        Rank("lower.block.I2D", "block.I2D", Depth.BELOW),
     ),
     visibility=(
         Visibility(

@@ -19,15 +19,19 @@ from iostrata.stitch.spans import Ranks, SpanList, Spans
 MOST: Final = 16
 """So many flushes of a disk may run at once at each end of a bio: one for each of its queues."""
 
+QUEUES: Final = ("block.Q2G", "block.Q2I", "block.Q2D", "block.G2I", "block.G2D", "block.I2D")
 RANKS: Final = tuple(
     RANK[name]
     for name in (
-        "block.Q2G", "block.Q2I", "block.Q2D", "block.G2I", "block.G2D", "block.I2D",
-        "lower.block.Q2G", "lower.queue", "device.data", "device.read", "device.meta",
-        "device.journal", "device.flush", "block.stacked",
+        *QUEUES, *(f"lower.{name}" for name in QUEUES), "device.data", "device.read",
+        "device.meta", "device.journal", "device.flush", "block.stacked",
     )
 )  # fmt: skip
 """As C has them."""
+LOWER: Final = np.array(
+    [RANK.get(f"lower.{name}", number) for name, number in RANK.items()], np.int16
+)
+"""What a rank is, seen from above a stacked device."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,9 +129,7 @@ def kinds_of(bios: Bios, journal: NDArray[np.bool_]) -> Ranks:
 def _of_queue(rank: Ranks, lowered: NDArray[np.bool_]) -> Ranks:
     """Below a stacked device a queue is deeper than that device."""
     rank = rank.astype(np.int16)
-    if lowered.any():
-        below = np.where(rank == RANK["block.Q2G"], RANK["lower.block.Q2G"], RANK["lower.queue"])
-        rank[lowered] = below[lowered]
+    rank[lowered] = LOWER[rank[lowered]]
     return rank
 
 

@@ -29,7 +29,7 @@ from iostrata.columns import AsOf, Containing, Ints, at, distinct, joined, one_o
 from iostrata.layers import RANK
 from iostrata.stitch.arrays import arrays_of, is_mirror, told_of
 from iostrata.stitch.bios import Bios, Carried, lowered, roots
-from iostrata.stitch.blockio import flushes_awaited, is_bare, kinds_of
+from iostrata.stitch.blockio import LOWER, flushes_awaited, is_bare, kinds_of
 from iostrata.stitch.legs import at_same_place, of_own_threads
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.spans import Edges, Ranks
@@ -57,20 +57,6 @@ TIED_BY: Final = ("key", "place", "time")
 place of a stripe, or nothing but time; the surest first. And a call for whom: by the place in its
 file, or the order of COMMITs (time)."""
 KEY, PLACE, TIME = range(len(TIED_BY))
-
-QUEUES: Final = {name for name in RANK if name.startswith("block.")} - {"block.stacked"}
-
-# What a rank is, seen from above the stacked device.
-LOWER: Final = np.array(
-    [
-        RANK.get(
-            f"lower.{name}",
-            RANK["lower.queue"] if name in QUEUES else number,
-        )
-        for name, number in RANK.items()
-    ],
-    np.int16,
-)
 
 
 def stacking(facts: Facts, device_key: Ints) -> tuple[Ints, dict[int, Ints]]:

@@ -40,7 +40,7 @@ QUOTAS: Final = np.array([rank.row == "throttle.cpu" for rank in STACK])
 LIMITS: Final = np.array([rank.row == "throttle.io" for rank in STACK])
 DEVICES: Final = np.array([rank.name.startswith("device.") for rank in STACK])
 BEFORE_DEVICES: Final = np.array(
-    [rank.name.startswith(("block.", "lower.block.", "lower.queue")) for rank in STACK]
+    [rank.name.startswith(("block.", "lower.block.")) for rank in STACK]
 )
 STACKED: Final = np.array([rank.row == "block.stacked" for rank in STACK])
 BEFORE_DEVICES[STACKED] = False
