@@ -36,7 +36,8 @@ static __always_inline bool bio_watched(__u32 dev)
 		return true;
 	thread = thread_of(current_tid());
 	/* What kernel threads do elsewhere is nobody's here. */
-	if (!thread || !thread->kind || thread->kind == THREAD_HELPER)
+	if (!thread || !thread->kind || thread->kind == THREAD_HELPER ||
+	    thread->kind == THREAD_BESIDE)
 		return false;
 	if (filter.device && !is_on_allowed(thread))
 		return false;

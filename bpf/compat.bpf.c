@@ -4,8 +4,9 @@
  * (arch_trace_is_compat_syscall).  The points here are hit by every call of every program,
  * so they are attached when such a program is there, or begins.
  */
-#include "syscall.bpf.h"
+#include "beside.bpf.h"
 #include "compat.bpf.h"
+#include "syscall.bpf.h"
 
 #ifdef __TARGET_ARCH_arm64
 #include "aarch32.bpf.h"
@@ -199,7 +200,9 @@ int compat_exit(__u64 *ctx)
 	if (!current_is_compat())
 		return 0;
 	thread = thread_of(current_tid());
-	if (thread && thread->enter_ns)
+	if (thread && unlikely(thread->beside_ns))
+		beside_end();
+	else if (thread && thread->enter_ns)
 		call_end(thread, call_number(ARGUMENT(struct pt_regs *, 0)), (int)ctx[1]);
 	return 0;
 }

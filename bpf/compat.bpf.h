@@ -36,6 +36,10 @@ static __always_inline void compat_notice(void)
 
 	if (!current_is_compat())
 		return;
+	/* In none of its calls that are recorded: that would be over now. */
+	thread = thread_of(current_tid());
+	if (thread && thread->beside_ns)
+		return;
 	thread = thread_admit();
 	if (!thread || thread->enter_ns || thread->compat)
 		return;

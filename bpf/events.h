@@ -117,6 +117,7 @@ enum thread_kind {
 	THREAD_HELPER,     /* of the kernel, and has let a recorded thread go on, or did its work */
 	THREAD_FUSE,       /* of a process that serves a file system on this machine */
 	THREAD_LIBRBD,     /* of one of the workload's that has a disk of Ceph by its library */
+	THREAD_BESIDE,     /* of none of these, but syncs where they do; told of as a task only */
 };
 
 /* A recorded thread runs again: off the CPU since off_ns, woken at wake_ns
@@ -182,6 +183,15 @@ struct fs_enter_event {
 };
 
 #define DATASYNC_UNKNOWN 2
+
+/* In none of its calls that are recorded, a thread was at what others' syncs of a file system wait for
+ * (btrfs: it synced there, or was in an ioctl), recorded when it has ended. */
+struct fs_beside_event {
+	EVENT_HEADER;
+	unsigned long long enter_ns;
+	unsigned int dev;
+	unsigned int pad;
+};
 
 /* A phase of a jbd2 commit begins (or the commit ends). */
 struct journal_event {
@@ -1142,7 +1152,8 @@ struct stream_event {
 	P(io_uring_unlinked, uring_work_event)      \
 	P(sched_stopped, stopped_event)             \
 	P(file_system, file_system_event)           \
-	P(blkdev_fsync, fs_enter_event)
+	P(blkdev_fsync, fs_enter_event)             \
+	P(btrfs_beside, fs_beside_event)
 
 #define POINT_NUMBER(name, type) POINT_##name,
 enum point {

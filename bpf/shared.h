@@ -158,6 +158,11 @@ struct thread {
 
 	/* since when it is stopped on its way back to user space, 0: it is not */
 	unsigned long long stopped_ns;
+
+	/* since when it is at what others' syncs wait for, 0: it is not */
+	unsigned long long beside_ns;
+	unsigned int beside_dev;
+	unsigned int pad;
 } __attribute__((aligned(64)));
 
 /* So many runs are remembered of each CPU; what a thread waited for before is not known. */

@@ -261,6 +261,25 @@ int thread_place(__u32 tid, __u32 tgid, __u32 kind)
 	return -1;
 }
 
+int thread_remove(__u32 tid)
+{
+	__u32 first = (tid & (THREAD_SETS - 1)) * THREAD_WAYS;
+
+	for (__u32 way = 0; way < THREAD_WAYS; way++) {
+		__u32 *owner = &thread_owner[(first + way) & (MAX_THREADS - 1)];
+		struct thread *thread;
+
+		if (*owner != tid)
+			continue;
+		thread = thread_at(first + way);
+		if (thread)
+			__builtin_memset(thread, 0, sizeof(*thread));
+		barrier();
+		*owner = 0;
+	}
+	return 0;
+}
+
 int task_emit(void)
 {
 	struct task_struct *task = current_task();

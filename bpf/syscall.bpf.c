@@ -7,6 +7,7 @@
 #include <linux/errno.h>
 #include <linux/ptrace.h>
 
+#include "beside.bpf.h"
 #include "mapping.bpf.h"
 #include "syscall.bpf.h"
 
@@ -110,7 +111,9 @@ int syscall_exit(struct exit_context *ctx)
 {
 	struct thread *thread = thread_of(current_tid());
 
-	if (thread && thread->enter_ns)
+	if (thread && unlikely(thread->beside_ns))
+		beside_end();
+	else if (thread && thread->enter_ns)
 		call_end(thread, ctx->nr, ctx->result);
 	else if (filter.duties & DUTY_BIT(workload) &&
 		 unlikely(thread ? !thread->met : !filter.tree))

@@ -55,10 +55,11 @@ static __always_inline struct thread *thread_of(__u32 tid)
 	return thread_at(place);
 }
 
-/* Targets matter while they are in a call; those that work for them, always. */
+/* Targets matter while they are in a call, or keep others from their syncs; those that work for them,
+ * always. */
 static __always_inline bool thread_at_work(const struct thread *thread)
 {
-	return thread->enter_ns || thread->kind > THREAD_TARGET;
+	return thread->enter_ns || thread->beside_ns || thread->kind > THREAD_TARGET;
 }
 
 static __always_inline bool take(__u32 *place, __u32 value)
@@ -82,6 +83,9 @@ static __always_inline struct thread *thread_add(__u32 tid, __u32 tgid, __u32 ki
 
 	return place < 0 ? NULL : thread_at(place);
 }
+
+/* It is recorded no more (state.bpf.c).  Not hidden: see watch_add. */
+int thread_remove(__u32 tid);
 
 /* A task's name, behind which the kernel may have the rest of an earlier one. */
 static __always_inline void task_comm(struct task_struct *task, char *comm)
@@ -226,6 +230,11 @@ static __always_inline struct thread *thread_wanted(void)
 	__u64 ids = current_ids();
 	struct thread *thread = thread_of((__u32)ids);
 
+	/* What it was at beside has ended, without a word. */
+	if (thread && unlikely(thread->kind == THREAD_BESIDE)) {
+		thread_remove(ids);
+		thread = NULL;
+	}
 	if (thread)
 		thread->behind = 0;
 	if (thread && thread->kind > THREAD_TARGET && thread->kind != THREAD_WORKER)
@@ -264,7 +273,7 @@ static __always_inline void thread_announce(struct thread *thread)
 {
 	union event *e;
 
-	if (thread->announced == ANNOUNCED)
+	if (thread->announced == ANNOUNCED || thread->kind == THREAD_BESIDE)
 		return;
 	e = emit_reserve(POINT_thread);
 	if (!e)

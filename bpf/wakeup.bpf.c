@@ -5,6 +5,7 @@
  */
 #include <linux/errno.h>
 
+#include "beside.bpf.h"
 #include "compat.bpf.h"
 #include "interrupt.bpf.h"
 #include "pooled.bpf.h"
@@ -21,26 +22,6 @@
 #define LONG_SLEEP_NS 1000000
 #define TASKFIN_ 0x5f6e69666b736174 /* "taskfin_" */
 #define LIBRBD 0x64627262696c       /* "librbd" */
-
-/* Seldom.  Not static: see watch_add. */
-__noinline int thread_remove(__u32 tid)
-{
-	__u32 first = (tid & (THREAD_SETS - 1)) * THREAD_WAYS;
-
-	for (__u32 way = 0; way < THREAD_WAYS; way++) {
-		__u32 *owner = &thread_owner[(first + way) & (MAX_THREADS - 1)];
-		struct thread *thread;
-
-		if (*owner != tid)
-			continue;
-		thread = thread_at(first + way);
-		if (thread)
-			__builtin_memset(thread, 0, sizeof(*thread));
-		barrier();
-		*owner = 0;
-	}
-	return 0;
-}
 
 /* A helper is recorded while it is of use now and then, idle in between or not. */
 static __always_inline bool is_useless(struct thread *thread)
@@ -228,6 +209,11 @@ static __always_inline void leaves(__u64 *ctx, struct thread *thread, struct tas
 		thread->off_state = 0;
 	else
 		thread->off_state = state_left_in(ctx, task);
+	/* As nobody does whom a sync waits for. */
+	if (unlikely(thread->beside_ns && thread->off_state & TASK_INTERRUPTIBLE)) {
+		beside_end();
+		return;
+	}
 	left(thread, now_ns);
 	switches_go_on(thread, task);
 	thread->submits = thread->off_state && lists && is_last(lists);
@@ -374,7 +360,9 @@ static __always_inline void worker_add(struct task_struct *task)
 /* One that was there before the recording: nobody has seen it begin. */
 static __noinline void worker_meet(struct task_struct *task)
 {
-	if (thread_of(uring_owner(task)))
+	struct thread *owner = thread_of(uring_owner(task));
+
+	if (owner && owner->kind != THREAD_BESIDE)
 		worker_add(task);
 }
 

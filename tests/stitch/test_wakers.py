@@ -18,7 +18,7 @@ from iostrata.trace.layout import (
 from tests.stitch.test_truth import accounts, analysed, conserves
 from tests.synthetic import O_DSYNC, Commit, Request, World, Writer, device, submit
 
-DISK, NFS, FUSE = device(8, 0), device(0, 44), device(0, 41)
+DISK, NFS, FUSE, BTRFS = device(8, 0), device(0, 44), device(0, 41), device(0, 45)
 IDLE, UNINTERRUPTIBLE = 0x402, 2
 DISCARD = 3
 FAST = Request(queue=1_000, scheduler=None, device=50_000)
@@ -389,6 +389,24 @@ def test_no_lock_without_a_thread_that_let_go(case: str) -> None:
     if case != "no call":
         peer(world, OTHER, 5_000, 94_000)
     assert found(world) == REST | {"residual": 82_000}
+
+
+@pytest.mark.parametrize("synced", [True, False])
+def test_somebody_else_who_syncs_there_though_not_recorded(synced: bool) -> None:
+    """On btrfs: since it had begun, and waited for the disk itself. Else it is not known."""
+    world = World()
+    sleeper = Sleeper(world, BTRFS)
+    submit(world, DISK, OTHER, 25_000, FAST)
+    resume(world, OTHER, 25_500, 76_500, 77_000)
+    sleeper.wakes(93_000, OTHER, WAKE_THREAD)
+    if synced:
+        world.emit("btrfs_beside", 99_000, OTHER, enter_ns=20_000, dev=BTRFS)
+        assert found(world) == REST | {
+            "residual": 20_000 - 11_000, "lock": 5_500 + 16_000, "block.Q2D": 500,
+            "device.data": 50_000, "wakeup.interrupt": 500, "wakeup.runqueue": 2_000 + 500,
+        }  # fmt: skip
+    else:
+        assert found(world) == REST | {"residual": 82_000}
 
 
 def test_a_row_of_threads_each_behind_the_next() -> None:

@@ -12,10 +12,11 @@ LOCK: Final = Declaration(
         Row(
             "lock",
             "OS",
-            "asleep while another thread of the workload, which let go, ran",
-            ("sched_resume",),
+            "asleep while another thread, which let go, ran: of the workload, on btrfs any",
+            ("sched_resume", "btrfs_beside"),
             "threads of the workload write to one file or directory: they wait for each other, "
-            "not for the disk.",
+            "not for the disk. On btrfs, where who syncs writes the log for all, they wait for "
+            "whoever syncs there, recorded or not, or commits the transaction (a snapshot's).",
             "#c2185b",
             "journ",
             contended=True,

@@ -48,8 +48,10 @@ THREADS: Final = 1 << 32
 STILL: Final = -1
 Rows = tuple[Ints, AsOf]
 """Rows to look up, and what they are of."""
-CALLS: Final = (*((point, "enter_ns") for point in ENTERED), ("svc_call", "receive_ns"))
-"""Points of calls, and when each began."""
+CALLS: Final = (
+    *((point, "enter_ns") for point in (*ENTERED, "btrfs_beside")), ("svc_call", "receive_ns")
+)  # fmt: skip
+"""Points of calls, or of what is taken for one, and when each began."""
 NOTHING: Final = np.zeros(0, np.int64), AsOf(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 

@@ -143,6 +143,7 @@ POINTS: dict[str, int] = {
     "sched_stopped": 130,
     "file_system": 131,
     "blkdev_fsync": 132,
+    "btrfs_beside": 133,
 }
 
 STRUCT_OF: dict[str, str] = {
@@ -278,6 +279,7 @@ STRUCT_OF: dict[str, str] = {
     "sched_stopped": "stopped_event",
     "file_system": "file_system_event",
     "blkdev_fsync": "fs_enter_event",
+    "btrfs_beside": "fs_beside_event",
 }
 
 STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
@@ -1122,6 +1124,14 @@ STRUCTS: dict[str, tuple[tuple[str, str, int], ...]] = {
         ("below_dev", "<u4", 20),
         ("type", "S24", 24),
     ),
+    "fs_beside_event": (
+        ("time_ns", "<u8", 0),
+        ("point", "<u2", 8),
+        ("cpu", "<u2", 10),
+        ("tid", "<u4", 12),
+        ("enter_ns", "<u8", 16),
+        ("dev", "<u4", 24),
+    ),
 }
 
 CALL_WRITE = 1
@@ -1160,6 +1170,7 @@ THREAD_DAEMON = 6
 THREAD_HELPER = 7
 THREAD_FUSE = 8
 THREAD_LIBRBD = 9
+THREAD_BESIDE = 10
 
 NFS_WRITE = 1
 NFS_COMMIT = 2
