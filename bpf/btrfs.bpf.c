@@ -36,11 +36,14 @@ int beside_begin(__u32 dev)
 	/* Threads of the kernel's own are helpers. */
 	if (!(watch_of(dev) & WATCH_FS) || current_is_kernel_thread() || recording_over)
 		return 0;
-	/* A worker of io_uring, at the next request. */
-	if (thread && thread->beside_ns)
+	if (thread && thread->beside_ns) {
+		/* A worker of io_uring is at the next request. */
+		if (!(CURRENT(flags) & PF_IO_WORKER))
+			return 0;
 		beside_tell(thread);
-	else if (thread && thread_at_work(thread))
+	} else if (thread && thread_at_work(thread)) {
 		return 0;
+	}
 	if (!thread)
 		thread = thread_add(ids, ids >> 32, THREAD_BESIDE);
 	if (!thread)
@@ -105,14 +108,27 @@ int btrfs_sync_file_enter(__u64 *ctx)
 	return btrfs_sync(ctx);
 }
 
+static __always_inline int btrfs_commits(struct btrfs_fs_info *fs_info)
+{
+	struct super_block *sb = fs_info ? PEEK(fs_info, sb) : NULL;
+
+	/* Older kernels have something else there (btrfs_transaction_commit's root). */
+	if (sb && PEEK(sb, s_fs_info) == fs_info)
+		beside_begin(PEEK(sb, s_dev));
+	return 0;
+}
+
 /* Of syncfs, or sync: the transaction is committed. */
 SEC("tp_btf/btrfs_sync_fs")
 int btrfs_sync_fs(__u64 *ctx)
 {
-	struct btrfs_fs_info *fs_info = ARGUMENT(struct btrfs_fs_info *, 0);
-	struct super_block *sb = fs_info ? PEEK(fs_info, sb) : NULL;
+	return btrfs_commits(ARGUMENT(struct btrfs_fs_info *, 0));
+}
 
-	if (sb)
-		beside_begin(PEEK(sb, s_dev));
-	return 0;
+/* It has been, by who may well go on to the next one, in a call that nobody has seen begin (the
+ * balance of a file system takes hours). */
+SEC("tp_btf/btrfs_transaction_commit")
+int btrfs_transaction_commit(__u64 *ctx)
+{
+	return btrfs_commits(ARGUMENT(struct btrfs_fs_info *, 0));
 }

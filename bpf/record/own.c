@@ -132,6 +132,17 @@ static void own_stopped(struct rings *rings, const struct thread *thread, unsign
 	own_event(rings, &e, POINT_sched_stopped, RECORDER_CPU);
 }
 
+/* At what others' syncs wait for, and still is. */
+static void own_beside(struct rings *rings, const struct thread *thread, unsigned int tid)
+{
+	union event e = { .btrfs_beside = { .time_ns = rings->ending_ns,
+					    .tid = tid,
+					    .enter_ns = thread->beside_ns,
+					    .dev = thread->beside_dev } };
+
+	own_event(rings, &e, POINT_btrfs_beside, RECORDER_CPU);
+}
+
 void own_cut(struct rings *rings, const struct thread *threads)
 {
 	for (unsigned int i = 0; i < MAX_THREADS; i++) {
@@ -156,6 +167,8 @@ void own_cut(struct rings *rings, const struct thread *threads)
 		if (thread->enter_ns && thread->enter_ns <= rings->ending_ns &&
 		    is_told(thread->call))
 			own_event(rings, &e, POINT_syscall_cut, RECORDER_CPU);
+		if (thread->beside_ns && thread->beside_ns <= rings->ending_ns)
+			own_beside(rings, thread, e.syscall_cut.tid);
 		if (thread->stopped_ns && thread->stopped_ns <= rings->ending_ns &&
 		    (thread->stopped_by == STOP_SIGNAL || thread->stopped_by == STOP_FREEZER))
 			own_stopped(rings, thread, e.syscall_cut.tid);
