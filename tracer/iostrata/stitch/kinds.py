@@ -17,7 +17,13 @@ from iostrata.columns import AsOf, Ints, at, columns_of, distinct, integers, one
 from iostrata.stitch.wakeup import TASK_NOLOAD, Sleeps
 from iostrata.stitch.window import Window
 from iostrata.trace import Points, Trace
-from iostrata.trace.layout import THREAD_HELPER, THREAD_JOURNAL, THREAD_TARGET, THREAD_WORKER
+from iostrata.trace.layout import (
+    THREAD_BESIDE,
+    THREAD_HELPER,
+    THREAD_JOURNAL,
+    THREAD_TARGET,
+    THREAD_WORKER,
+)
 
 SERVING: Final = ("kvm_exit", "svc_call", "nvmet_work", "target_work", "osd_work")
 """Where any of these is, other threads of the kernel than helpers may be recorded."""
@@ -108,15 +114,19 @@ class Kinds:
 def _shown(trace: Trace, told: Ints, kind: Ints) -> tuple[Ints, Ints]:
     """Threads of which a loss may have what names them, and what each shows to be.
 
+    And those that no event ever names, as only what they are at beside others' syncs is recorded.
+
     Who commits a journal does so. Who makes calls is none of the kernel's threads; which program's
     it is, is no matter here. A worker of io_uring says what it is at. Who makes one gives it its
     own name first, by which it is one itself, or a program's: older recorders tell no more of who
     makes no calls. What else sleeps as the kernel's threads do that have nothing to do, is a
     helper, where no other ones are recorded.
     """
-    tids, kinds = [told[:0]], [told[:0]]
+    points = trace.points
+    beside = distinct(integers(points["btrfs_beside"]["tid"]))
+    beside = beside[~one_of(beside, told)]
+    tids, kinds = [beside], [np.full(len(beside), THREAD_BESIDE)]
     if len(trace.losses):
-        points = trace.points
         resumes = points["sched_resume"].integers("subject_tid", "state", "wake_ns")
         idle = (resumes["state"] & TASK_NOLOAD > 0) & (resumes["wake_ns"] > 0)
         idle &= not any(len(points[point]) for point in SERVING)

@@ -50,6 +50,7 @@ from iostrata.stitch.wakeup import Sleeps, at_rest, sleeps_of
 from iostrata.stitch.window import NO_COMMITS, NO_PIECES, Columns, Window, whole
 from iostrata.trace import Trace
 from iostrata.trace.layout import (
+    THREAD_BESIDE,
     THREAD_DAEMON,
     THREAD_FUSE,
     THREAD_LIBRBD,
@@ -68,6 +69,7 @@ COMMITS: Final = (
 
 CALLERS: Final = (
     THREAD_TARGET, THREAD_VMM, THREAD_SERVER, THREAD_DAEMON, THREAD_FUSE, THREAD_LIBRBD,
+    THREAD_BESIDE,
 )  # fmt: skip
 """Kinds of threads that may be in a call."""
 
@@ -333,7 +335,7 @@ def _calls(window: Window) -> tuple[Ints, Ints, Ints]:
     """Threads in calls, from when to when. Another that the kernel completes is in none. What
     servers' threads are in are the calls of their clients."""
     points = (
-        *((point, "enter_ns") for point in ENTERED),
+        *((point, "enter_ns") for point in (*ENTERED, "btrfs_beside")),
         ("aio_complete", "enter_ns"),
         ("svc_call", "dequeue_ns"),
     )
