@@ -16,10 +16,10 @@ from iostrata.cli import COMMANDS, application, status_of
 from iostrata.cli.values import PLACES, Unsure, taken_over, value_of
 
 WORDS = (
-    "", "-", "0", "1", "-1", "+1", "1_0", "007", "61", "1001", "1e3", "2.5", "nan", "inf", "x", "²",
-    "٣", " 1", "1 ", "1\n", "9" * 18, "9" * 19, "sync", "SYNC", "read", "all", "method",
-    "By.METHOD", "up", "\udcff", "a\udcffb", "ä", "/", "/nowhere", "~", "a/../b", "a//b", "./a",
-    "true",
+    "", "-", "0", "1", "-1", "+1", "1_0", "007", "61", "1001", "1e3", "2.5", "0.001", "2.", ".5",
+    "00.10", "2.5.1", "1_0.5", "9" * 18 + ".1", "nan", "inf", "x", "²", "٣.٣", "٣", " 1", "1 ",
+    "1\n", "9" * 18, "9" * 19, "sync", "SYNC", "read", "all", "method", "By.METHOD", "up", "\udcff",
+    "a\udcffb", "ä", "/", "/nowhere", "~", "a/../b", "a//b", "./a", "true",
 )  # fmt: skip
 OTHERS: tuple[Any, ...] = (None, 0, 1, -1, 61, 2.5, float("inf"), True, b"x", Path("x"), [], ())
 
@@ -65,6 +65,19 @@ def test_what_is_plain_needs_no_pydantic(tmp_path: Path) -> None:
     subprocess.run(command, stderr=subprocess.DEVNULL, check=True)
     mistaken = [*command[:3], *("x" if word == "2" else word for word in words)]
     assert subprocess.run(mistaken, stderr=subprocess.DEVNULL, check=False).returncode
+
+
+def test_what_is_not_given_is_plain() -> None:
+    """Each start of each command has many of these."""
+    for parameter in parameters():
+        value_of(parameter.default, parameter)
+
+
+def test_seconds_are_plain() -> None:
+    (duration,) = {one.name: one for one in parameters() if one.name == "duration"}.values()
+    plain = {word: value_of(word, duration) for word in ("10", "2.5", "0.001")}
+    assert plain == {"10": 10.0, "2.5": 2.5, "0.001": 0.001}
+    assert {type(value) for value in plain.values()} == {float}
 
 
 def test_of_a_typer_that_makes_values_elsewhere_nothing_is_taken_over() -> None:

@@ -21,6 +21,7 @@ from iostrata.errors import UsageError
 from iostrata.foreign import shown
 
 DIGITS: Final = re.compile("[0-9]{1,18}")
+DECIMAL: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 PLACES: Final = {"FILE", "DIR", "NEWDIR"}
 """What an option takes is called so if it is the name of a file or a directory."""
 VERSUS: Final = "\0"
@@ -136,6 +137,8 @@ def _one(value: Any, kind: Any, info: Any) -> Any:
         return kind(value)
     if kind is int and isinstance(value, str) and DIGITS.fullmatch(value):
         value = int(value)
+    if kind is float and (type(value) is int or _is_decimal(value)):
+        value = float(value)
     if type(value) is not kind or (kind in (int, float) and not _is_within(value, info)):
         raise Unsure
     return value
@@ -148,6 +151,10 @@ def _is_text(value: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _is_decimal(value: Any) -> bool:
+    return isinstance(value, str) and DECIMAL.fullmatch(value) is not None
 
 
 def _is_within(value: float, info: Any) -> bool:
