@@ -16,9 +16,12 @@ import pytest
 
 from iostrata.bench.place import NO_DISK, file_system_of
 from iostrata.record import find_recorder, refusal
+from tests.started import Started
 
 HERE = Path(__file__).parent
 IOSTRATA = (sys.executable, "-m", "iostrata")
+LIMIT_S = 400
+STARTED = Started()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -157,14 +160,22 @@ def remove_group(group: Path) -> None:
             return
 
 
+@pytest.fixture(scope="session", autouse=True)
+def started() -> Iterator[None]:
+    yield
+    STARTED.end()
+
+
 def iostrata(
     *arguments: str, cwd: Path | None = None, before: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
+    if not before and STARTED.fits():
+        return STARTED.run(arguments, cwd, LIMIT_S)
     return subprocess.run(
         [*before, *IOSTRATA, *arguments],
         cwd=cwd,
         capture_output=True,
         text=True,
         check=False,
-        timeout=400,
+        timeout=LIMIT_S,
     )
