@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from iostrata.clock.causality import bound_by_causality
+from iostrata.clock.causality import Causality, bound_by_causality
 from iostrata.clock.corridor import Corridor
 from iostrata.clock.intervals import Intervals
 from iostrata.clock.line import Line
@@ -32,15 +32,23 @@ def offers_of_exchange(upper: Trace, lower: Trace) -> list[Offer]:
     return [Offer(line, above.bound_ns + below.bound_ns)]
 
 
-# Found once a machine, and not for each other one it is held against.
-@lru_cache(maxsize=256)
 def to_coordinator(exchange: Exchange, begin_ns: int, end_ns: int) -> Corridor | None:
     """The lines from a machine's clock to the coordinator's, over all that was recorded."""
-    number = np.arange(len(exchange))
-    found = bound_by_causality(
-        Intervals(number, exchange.sent_ns, exchange.received_ns),
-        Intervals(number, exchange.remote_ns, exchange.remote_ns),
-    )
+    columns = exchange.sent_ns, exchange.remote_ns, exchange.received_ns
+    found = bound_by_exchange(*(column.tobytes() for column in columns))
     if not found or found.contradiction or begin_ns == end_ns:
         return None
     return found.corridor.over(np.array((begin_ns, end_ns)))
+
+
+# Found once a machine, and not for each other one it is held against, nor each time that its
+# recording is read again.
+@lru_cache(maxsize=256)
+def bound_by_exchange(sent: bytes, remote: bytes, received: bytes) -> Causality | None:
+    sent_ns, remote_ns, received_ns = (
+        np.frombuffer(column, np.int64) for column in (sent, remote, received)
+    )
+    number = np.arange(len(sent_ns))
+    return bound_by_causality(
+        Intervals(number, sent_ns, received_ns), Intervals(number, remote_ns, remote_ns)
+    )
