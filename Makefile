@@ -123,13 +123,16 @@ lint: .stamps/test-packages .stamps/python-dev
 
 install: .stamps/python native
 
+# As many compilers at once as there are CPUs, where nobody said how many.
+BUILD = $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,--jobs=$(shell nproc))
+
 native: .stamps/build-packages
-	$(MAKE) --no-print-directory -C bpf
-	$(MAKE) --no-print-directory -C tracer/native
+	$(BUILD) -C bpf
+	$(BUILD) -C tracer/native
 
 native-arm64: .stamps/sysroot-arm64
-	$(MAKE) --no-print-directory -C bpf ARCH=arm64
-	$(MAKE) --no-print-directory -C tracer/native ARCH=arm64
+	$(BUILD) -C bpf ARCH=arm64
+	$(BUILD) -C tracer/native ARCH=arm64
 
 .stamps/sysroot-arm64: Makefile | .stamps/cross-packages .stamps/python
 	$(BIN)/python -m iostrata.lab.sysroot arm64 $@ $(CROSS_LIBRARIES)
