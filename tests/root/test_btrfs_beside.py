@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
@@ -181,29 +182,31 @@ def test_on_a_slow_disk_it_is_the_disk(disk: Path) -> None:
 
 # What it did while the other slept until it let that go, by the scheduler's points.
 ORACLE = """
-tracepoint:sched:sched_switch /args->next_comm == "beside"/ {
+tracepoint:sched:sched_switch /args->next_comm == "BESIDE"/ {
   @on = nsecs; @runs = 1;
 }
-tracepoint:sched:sched_switch /args->prev_comm == "beside" && @runs/ {
+tracepoint:sched:sched_switch /args->prev_comm == "BESIDE" && @runs/ {
   @cpu += nsecs - @on; @runs = 0;
 }
-tracepoint:sched:sched_switch /args->prev_comm == "own" && args->prev_state == 2/ {
+tracepoint:sched:sched_switch /args->prev_comm == "OWN" && args->prev_state == 2/ {
   @asleep = 1; @before = (uint64)@cpu + (@runs ? nsecs - @on : 0);
 }
-tracepoint:sched:sched_waking /args->comm == "own" && @asleep && comm == "beside"/ {
+tracepoint:sched:sched_waking /args->comm == "OWN" && @asleep && comm == "BESIDE"/ {
   @ran += (uint64)@cpu + nsecs - @on - (uint64)@before; @waits++;
 }
-tracepoint:sched:sched_switch /args->next_comm == "own"/ { @asleep = 0; }
+tracepoint:sched:sched_switch /args->next_comm == "OWN"/ { @asleep = 0; }
 """
 
 
 def test_so_long_as_bpftrace_says_did_it_have_a_cpu(btrfs: Path, disk: Path) -> None:
     if not shutil.which("bpftrace"):
         pytest.skip("bpftrace is not installed")
-    output = disk / "oracle"
-    with running(writer(btrfs / "beside", "fsync")):
+    # Others may run the same test.
+    output, own, beside = disk / "oracle", f"own{os.getpid()}", f"beside{os.getpid()}"
+    script = ORACLE.replace("OWN", own).replace("BESIDE", beside)
+    with running(writer(btrfs / beside, "fsync")):
         oracle = subprocess.Popen(
-            ["bpftrace", "-o", str(output), "-e", ORACLE],
+            ["bpftrace", "-o", str(output), "-e", script],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         deadline = time.monotonic() + 60
@@ -211,7 +214,7 @@ def test_so_long_as_bpftrace_says_did_it_have_a_cpu(btrfs: Path, disk: Path) -> 
             assert time.monotonic() < deadline
             time.sleep(0.1)
         time.sleep(1)
-        found = recorded(disk, writer(btrfs / "own", "fsync", 3 * WRITES))
+        found = recorded(disk, writer(btrfs / own, "fsync", 3 * WRITES))
         oracle.send_signal(signal.SIGINT)
         oracle.wait()
     saw = dict(re.findall(r"@(\w+): (\d+)", output.read_text()))
