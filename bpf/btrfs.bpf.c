@@ -23,7 +23,7 @@ static __always_inline void beside_tell(const struct thread *thread)
 	if (!e)
 		return;
 	e->btrfs_beside.enter_ns = thread->beside_ns;
-	e->btrfs_beside.dev = thread->beside_dev;
+	e->btrfs_beside.dev = thread->dev;
 	e->btrfs_beside.pad = 0;
 	emit_submit(e, POINT_btrfs_beside);
 }
@@ -36,7 +36,7 @@ int beside_begin(__u32 dev)
 	/* Threads of the kernel's own are helpers. */
 	if (!(watch_of(dev) & WATCH_FS) || current_is_kernel_thread() || recording_over)
 		return 0;
-	if (thread && thread->beside_ns) {
+	if (thread && thread_is_beside(thread)) {
 		/* A worker of io_uring is at the next request. */
 		if (!(CURRENT(flags) & PF_IO_WORKER))
 			return 0;
@@ -49,11 +49,12 @@ int beside_begin(__u32 dev)
 	if (!thread)
 		return 0;
 	thread_tell(thread);
-	thread->beside_dev = dev;
+	thread->dev = dev;
 	/* Which are not counted outside of calls (switches.bpf.h). */
 	thread->switches = 0;
-	barrier();
 	thread->beside_ns = bpf_ktime_get_ns();
+	barrier();
+	thread->call = CALL_BESIDE;
 	return 0;
 }
 
@@ -65,7 +66,7 @@ int beside_end(void)
 	if (!thread)
 		return 0;
 	beside_tell(thread);
-	thread->beside_ns = 0;
+	thread->call = 0;
 	thread->switches = 0;
 	if (thread->kind == THREAD_BESIDE)
 		thread_remove(tid);

@@ -49,10 +49,10 @@ int syscall_exit_ioctl(struct ioctl_exit_context *ctx)
 {
 	struct thread *thread = thread_of(current_tid());
 
-	if (thread && unlikely(thread->beside_ns))
-		beside_end();
-	else if (thread && thread->enter_ns)
+	if (thread && thread->enter_ns)
 		call_end(thread, -1, ctx->result ? ctx->result : (__s64)thread->scratch[0]);
+	else if (thread && unlikely(thread->call == CALL_BESIDE))
+		beside_end();
 	return 0;
 }
 

@@ -200,9 +200,9 @@ int compat_exit(__u64 *ctx)
 	if (!current_is_compat())
 		return 0;
 	thread = thread_of(current_tid());
-	if (thread && unlikely(thread->beside_ns))
-		beside_end();
-	else if (thread && thread->enter_ns)
+	if (thread && thread->enter_ns)
 		call_end(thread, call_number(ARGUMENT(struct pt_regs *, 0)), (int)ctx[1]);
+	else if (thread && unlikely(thread->call == CALL_BESIDE))
+		beside_end();
 	return 0;
 }

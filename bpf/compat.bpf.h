@@ -38,7 +38,7 @@ static __always_inline void compat_notice(void)
 		return;
 	/* In none of its calls that are recorded: that would be over now. */
 	thread = thread_of(current_tid());
-	if (thread && thread->beside_ns)
+	if (thread && thread_is_beside(thread))
 		return;
 	thread = thread_admit();
 	if (!thread || thread->enter_ns || thread->compat)

@@ -65,6 +65,10 @@ enum announced {
 	ANNOUNCED_BEFORE,
 };
 
+/* In place of a call, with enter_ns 0: in none that is recorded, it is at what others' syncs of a file
+ * system wait for. */
+#define CALL_BESIDE 255
+
 /* A recorded thread.  All zero in a free place.  What is used together is on one cache line: what
  * sched_switch needs, what a system call does, and the rest. */
 struct thread {
@@ -137,7 +141,11 @@ struct thread {
 	unsigned long long
 		work_key; /* what a worker of the kernel's pools slept in last, 0: in none */
 
-	unsigned long long scratch[4]; /* for layers that stash more, of this thread's alone */
+	union {
+		unsigned long long
+			scratch[4]; /* for layers that stash more, of this thread's alone */
+		unsigned long long beside_ns; /* since when it is CALL_BESIDE, of dev */
+	};
 
 	/* a virtual CPU, out of guest mode; exit_ns 0: it is in, or was not seen yet */
 	unsigned long long exit_ns;
@@ -158,11 +166,6 @@ struct thread {
 
 	/* since when it is stopped on its way back to user space, 0: it is not */
 	unsigned long long stopped_ns;
-
-	/* since when it is at what others' syncs wait for, 0: it is not */
-	unsigned long long beside_ns;
-	unsigned int beside_dev;
-	unsigned int pad;
 } __attribute__((aligned(64)));
 
 /* So many runs are remembered of each CPU; what a thread waited for before is not known. */

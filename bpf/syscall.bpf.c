@@ -111,10 +111,10 @@ int syscall_exit(struct exit_context *ctx)
 {
 	struct thread *thread = thread_of(current_tid());
 
-	if (thread && unlikely(thread->beside_ns))
-		beside_end();
-	else if (thread && thread->enter_ns)
+	if (thread && thread->enter_ns)
 		call_end(thread, ctx->nr, ctx->result);
+	else if (thread && unlikely(thread->call == CALL_BESIDE))
+		beside_end();
 	else if (filter.duties & DUTY_BIT(workload) &&
 		 unlikely(thread ? !thread->met : !filter.tree))
 		syscall_cut(ctx->nr, ctx->result);

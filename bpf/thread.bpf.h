@@ -55,11 +55,17 @@ static __always_inline struct thread *thread_of(__u32 tid)
 	return thread_at(place);
 }
 
+/* At what others' syncs wait for (beside.bpf.h). */
+static __always_inline bool thread_is_beside(const struct thread *thread)
+{
+	return thread->call == CALL_BESIDE && !thread->enter_ns;
+}
+
 /* Targets matter while they are in a call, or keep others from their syncs; those that work for them,
  * always. */
 static __always_inline bool thread_at_work(const struct thread *thread)
 {
-	return thread->enter_ns || thread->beside_ns || thread->kind > THREAD_TARGET;
+	return thread->enter_ns || thread->call == CALL_BESIDE || thread->kind > THREAD_TARGET;
 }
 
 static __always_inline bool take(__u32 *place, __u32 value)
@@ -231,9 +237,12 @@ static __always_inline struct thread *thread_wanted(void)
 	struct thread *thread = thread_of((__u32)ids);
 
 	/* What it was at beside has ended, without a word. */
-	if (thread && unlikely(thread->kind == THREAD_BESIDE)) {
-		thread_remove(ids);
-		thread = NULL;
+	if (thread && unlikely(thread->call == CALL_BESIDE)) {
+		thread->call = 0;
+		if (thread->kind == THREAD_BESIDE) {
+			thread_remove(ids);
+			thread = NULL;
+		}
 	}
 	if (thread)
 		thread->behind = 0;

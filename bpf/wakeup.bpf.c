@@ -210,7 +210,7 @@ static __always_inline void leaves(__u64 *ctx, struct thread *thread, struct tas
 	else
 		thread->off_state = state_left_in(ctx, task);
 	/* As nobody does whom a sync waits for. */
-	if (unlikely(thread->beside_ns && thread->off_state & TASK_INTERRUPTIBLE)) {
+	if (unlikely(thread_is_beside(thread) && thread->off_state & TASK_INTERRUPTIBLE)) {
 		beside_end();
 		return;
 	}

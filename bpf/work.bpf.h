@@ -342,7 +342,7 @@ static __always_inline struct thread *sync_thread_on(__u32 dev)
 	compat_notice();
 	thread = thread_of((__u32)ids);
 	/* A target matters in its recorded calls. */
-	if (thread && (!thread_at_work(thread) || thread->beside_ns))
+	if (thread && (!thread_at_work(thread) || thread_is_beside(thread)))
 		return NULL;
 	if (!thread || thread->kind == THREAD_HELPER) {
 		if (!(watch_of(dev) & WATCH_FS))

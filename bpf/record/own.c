@@ -138,7 +138,7 @@ static void own_beside(struct rings *rings, const struct thread *thread, unsigne
 	union event e = { .btrfs_beside = { .time_ns = rings->ending_ns,
 					    .tid = tid,
 					    .enter_ns = thread->beside_ns,
-					    .dev = thread->beside_dev } };
+					    .dev = thread->dev } };
 
 	own_event(rings, &e, POINT_btrfs_beside, RECORDER_CPU);
 }
@@ -167,7 +167,8 @@ void own_cut(struct rings *rings, const struct thread *threads)
 		if (thread->enter_ns && thread->enter_ns <= rings->ending_ns &&
 		    is_told(thread->call))
 			own_event(rings, &e, POINT_syscall_cut, RECORDER_CPU);
-		if (thread->beside_ns && thread->beside_ns <= rings->ending_ns)
+		if (thread->call == CALL_BESIDE && !thread->enter_ns &&
+		    thread->beside_ns <= rings->ending_ns)
 			own_beside(rings, thread, e.syscall_cut.tid);
 		if (thread->stopped_ns && thread->stopped_ns <= rings->ending_ns &&
 		    (thread->stopped_by == STOP_SIGNAL || thread->stopped_by == STOP_FREEZER))
