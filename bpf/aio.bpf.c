@@ -7,6 +7,7 @@
 #include <asm/unistd.h>
 #include <linux/aio_abi.h>
 
+#include "beside.bpf.h"
 #include "file.bpf.h"
 #include "switches.bpf.h"
 #include "task.bpf.h"
@@ -217,6 +218,8 @@ int aio_exit(struct aio_exit_context *ctx)
 	__s64 count = ctx->result;
 	__u64 context;
 
+	if (thread && unlikely(thread_is_beside(thread)))
+		beside_end();
 	if (!thread || !thread->enter_ns)
 		return 0;
 	if (count > 0) {

@@ -5,6 +5,7 @@
  * the request itself since Linux 48863ffd3e81 (in v6.0); earlier kernels have
  * other arguments and refuse these programs.
  */
+#include "beside.bpf.h"
 #include "file.bpf.h"
 #include "switches.bpf.h"
 #include "task.bpf.h"
@@ -420,6 +421,8 @@ int uring_exit(struct uring_exit_context *ctx)
 	union event *e;
 	__u32 polls = 0;
 
+	if (thread && unlikely(thread_is_beside(thread)))
+		beside_end();
 	if (!thread || !thread->enter_ns)
 		return 0;
 	if (!thread->uring_concerned && thread->ring >= 0)
