@@ -94,6 +94,27 @@ def test_a_completion_long_before_somebody_elses_wake_up_explains_nothing(
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("preempted", [True, False])
+def test_nothing_is_waited_for_beside_who_has_no_cpu(preempted: bool) -> None:
+    """Another thread lets the sleeper go, and could not run before, or slept for nobody knows what:
+    what goes on meanwhile may be that."""
+    world = World()
+    sleeper = Sleeper(world)
+    world.target(200)
+    other = Writer(world, 200, DISK, 10_500, inode=13)
+    other.enter()
+    resume(world, 200, 12_000, 0 if preempted else 298_000, 300_000, 0 if preempted else KWORKER,
+           context=WAKE_THREAD, state=0 if preempted else UNINTERRUPTIBLE)  # fmt: skip
+    submit(world, DISK, OTHER, 50_000, replace(FAST, device=100_000), held=True)
+    sleeper.wakes(301_000, 200, WAKE_THREAD)
+    other.now = 310_000
+    other.leave("pwrite64", flags=0, result=8192, size=8192)
+    breakdown = analysed(world)
+    (account,) = accounts(breakdown)[100]
+    assert account["wakeup.runqueue" if preempted else "residual"] >= 286_000
+    assert [left.kind for left in breakdown.quality.left_over] == ["request"] * (not preempted)
+
+
 @pytest.mark.parametrize("disk", [DISK, device(8, 16)])
 def test_a_completion_on_another_disk_wakes_nobody_here(disk: int) -> None:
     """The interrupt came upon the same CPU just before; on one's own disk that tells the cause."""

@@ -3,8 +3,9 @@
 
 Each request, flush, call of the NFS client and journal commit is part of a write,
 or of nobody here: background. Background that runs on a write's own device, mount
-or journal while that write sleeps, with nothing of its own under way there, may be
-what it waits for although nothing ties them: it is *left over*, and that is said.
+or journal while that write sleeps, with nothing of its own under way there, nor held
+back by a limit, and while whom it waits for does not lack a CPU, may be what it waits
+for although nothing ties them: it is *left over*, and that is said.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from iostrata.stitch.requests import Requests
 from iostrata.stitch.rpc import FUSE_REQUEST, NINEP_REQUEST, OSD_REQUEST
 from iostrata.stitch.spans import Spans
 from iostrata.stitch.stacked import Workers
-from iostrata.stitch.turns import LIMITS
+from iostrata.stitch.turns import LIMITS, QUEUES, QUOTAS
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window, whole
 from iostrata.trace import Facts
@@ -65,8 +66,9 @@ KIND_OF_CALL: Final = {
 
 # What these do is told apart from what any other does.
 APART: Final = (THREAD_TARGET, THREAD_VMM, THREAD_SERVER, THREAD_FUSE)
-# Ranks of what a write itself has under way below its machine's software, or a limit keeps from it.
-UNDER_WAY: Final = LIMITS | [
+# Ranks of what a write itself has under way below its machine's software; of what a limit keeps from
+# it; and of whom it waits for having no CPU.
+UNDER_WAY: Final = (LIMITS | QUEUES | QUOTAS) | [
     rank.wakes and rank.depth in (Depth.BY_TIME, Depth.AWAY, Depth.DEVICE) for rank in STACK
 ]
 # What was served does not tell its device.
