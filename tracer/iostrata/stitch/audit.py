@@ -66,11 +66,14 @@ KIND_OF_CALL: Final = {
 
 # What these do is told apart from what any other does.
 APART: Final = (THREAD_TARGET, THREAD_VMM, THREAD_SERVER, THREAD_FUSE)
-# Ranks of what a write itself has under way below its machine's software; of what a limit keeps from
-# it; and of whom it waits for having no CPU.
-UNDER_WAY: Final = (LIMITS | QUEUES | QUOTAS) | [
-    rank.wakes and rank.depth in (Depth.BY_TIME, Depth.AWAY, Depth.DEVICE) for rank in STACK
-]
+# Ranks of what a write itself has under way below its machine's software, of what a limit keeps from
+# it, and of whom it waits for having no CPU.
+UNDER_WAY: Final = (
+    LIMITS
+    | QUEUES
+    | QUOTAS
+    | [rank.wakes and rank.depth in (Depth.BY_TIME, Depth.AWAY, Depth.DEVICE) for rank in STACK]
+)
 # What was served does not tell its device.
 UNTOLD: Final = 0
 NONE: Final = np.zeros(0, np.int64)
