@@ -66,8 +66,8 @@ KIND_OF_CALL: Final = {
 
 # What these do is told apart from what any other does.
 APART: Final = (THREAD_TARGET, THREAD_VMM, THREAD_SERVER, THREAD_FUSE)
-# Ranks of what a write itself has under way below its machine's software, of what a limit keeps from
-# it, and of whom it waits for having no CPU.
+# Ranks of what a write itself has under way below its machine's software, of what a limit keeps
+# from it, and of whom it waits for having no CPU.
 UNDER_WAY: Final = (
     LIMITS
     | QUEUES
