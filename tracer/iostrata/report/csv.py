@@ -14,6 +14,7 @@ from typing import Final
 
 from iostrata.foreign import cell
 from iostrata.model import Figures, Summary, Table
+from iostrata.report.document import rounded_ns
 from iostrata.report.json import printed_means_ps
 
 COLUMNS: Final = (
@@ -54,9 +55,9 @@ def _rows(grouped_by: str, name: str, table: Table) -> Iterator[tuple[str | int,
 
 
 def _figures(figures: Figures, mean_ps: int | None = None) -> tuple[str, ...]:
-    """``mean_ps``: what is printed of its mean, None: as it is."""
+    """``mean_ps``: what is printed of its mean, None: as the others are, of which it is the sum."""
     columns = (
-        figures.mean_ns if mean_ps is None else mean_ps / 1000,
+        rounded_ns(figures.mean_ns) if mean_ps is None else mean_ps / 1000,
         figures.p50_ns,
         figures.p95_ns,
         figures.p99_ns,
