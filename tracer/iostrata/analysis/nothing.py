@@ -41,13 +41,8 @@ def none_found(
     if not reasons:
         behind = _outlived(quality)
         none = f"the recording holds no {NONE_OF[op]}{unseen or behind}"
-        hint = (
-            HAVE_IT_FOR_OTHERS
-            if unseen
-            else IN_FRONT
-            if behind
-            else f"{NO_FILE}; {_not_asked(envs)}"
-        )
+        otherwise = IN_FRONT if behind else f"{NO_FILE}; {_not_asked(envs)}"
+        hint = HAVE_IT_FOR_OTHERS if unseen else otherwise
         return NothingToAnalyse("; ".join([none, *damage]), _damaged(damage) if damage else hint)
     most = max(left_out, key=left_out.__getitem__, default="")
     return NothingToAnalyse(

@@ -24,8 +24,8 @@ from iostrata.hops import Lifted, View
 from iostrata.layers import HELD_BACK, RANK, STACK
 from iostrata.model import UNKNOWN as NOBODY_KNOWN
 from iostrata.model import Who
-from iostrata.stitch import People, Spans, kinds_of, processes_of, whole
-from iostrata.trace import Trace, of_all
+from iostrata.stitch import People, Spans, Window, kinds_of, processes_of, whole
+from iostrata.trace import of_all
 from iostrata.trace.layout import THREAD_TARGET, WAKE_INTERRUPT, WAKE_THREAD, WAKE_TIMER
 
 # What every sleep goes through before (and every call behind) the functions that tell one.
@@ -165,22 +165,36 @@ def wakers_of(asleep: Iterable[Asleep]) -> Wakers:
             who[context == context_of] = people.number(name, 0)
         kind = whole(window.trace).once(kinds_of).of(told["waker_tid"][event], wake_ns)
         recorded = (context != WAKE_THREAD) | (kind != 0)
-        recorded |= _chosen(window.trace, told["waker_tid"][event])
+        recorded |= whole(window.trace).once(_chosen_of).who(told["waker_tid"][event])
         for number, seen_of in np.unique(np.stack([who, recorded]), axis=1).T.tolist():
             mine = (who == number) & (recorded == seen_of)
             wakers[_named(people, number), "", bool(seen_of)] += int(took_ns[mine].sum())
     return wakers
 
 
-def _chosen(trace: Trace, tid: Ints) -> NDArray[np.bool_]:
-    """Which threads the recorder was asked for, though they did nothing that it would tell of."""
-    if of_all(trace.env):
-        return np.ones(len(tid), np.bool_)
+@dataclass(frozen=True, eq=False)
+class _Chosen:
+    """Whom the recorder was asked for, though they did nothing that it would tell of: everybody, or
+    processes. ``told``: looks up the events that tell which is whose."""
+
+    everybody: bool
+    processes: Ints
+    told: AsOf
+    process: Ints
+
+    def who(self, tid: Ints) -> NDArray[np.bool_]:
+        """Which of some threads."""
+        known = self.told.at_or_before(tid, np.zeros_like(tid))
+        chosen = one_of(np.where(known >= 0, at(self.process, known), tid), self.processes)
+        found: NDArray[np.bool_] = chosen | self.everybody
+        return found
+
+
+def _chosen_of(window: Window) -> _Chosen:
+    trace = window.trace
     tasks = trace.points["task"].integers("subject_tid", "tgid")
-    found = AsOf(tasks["subject_tid"], np.zeros_like(tasks["tgid"]))
-    known = found.at_or_before(tid, np.zeros_like(tid))
-    process = np.where(known >= 0, at(tasks["tgid"], known), tid)
-    return one_of(process, processes_of(trace, THREAD_TARGET))
+    told = AsOf(tasks["subject_tid"], np.zeros_like(tasks["tgid"]))
+    return _Chosen(of_all(trace.env), processes_of(trace, THREAD_TARGET), told, tasks["tgid"])
 
 
 def released_by(held: Iterable[Asleep]) -> Wakers:

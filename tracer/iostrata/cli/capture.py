@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import pwd
 import shutil
-import signal
 import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -32,6 +31,7 @@ from iostrata.record import (
     record,
     record_machines,
     servers,
+    signal_name,
     write_connections,
     write_echoes,
 )
@@ -190,9 +190,8 @@ def _tell_end(outcome: Outcome, story: Story) -> None:
 
 def _named(exit_status: int) -> str:
     """With the signal that ended it, if one may have: a shell says the same of what it ran."""
-    with suppress(ValueError):  # Of real-time ones only the first and the last have a name.
-        return f"{exit_status} ({signal.Signals(exit_status - 128).name})"
-    return str(exit_status)
+    name = signal_name(exit_status - 128)
+    return f"{exit_status} ({name})" if name else str(exit_status)
 
 
 ANOTHER: Final = "give another directory, or --force"

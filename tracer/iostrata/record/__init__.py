@@ -20,7 +20,15 @@ from iostrata.record.machines import Plan, record_machines
 from iostrata.record.member import Planned
 from iostrata.record.mounts import Carried, carried_mounts, write_connections
 from iostrata.record.permission import BUYS, Refusal, check_ebpf, refusal
-from iostrata.record.recorder import Outcome, Request, Target, find_recorder, found_command, record
+from iostrata.record.recorder import (
+    Outcome,
+    Request,
+    Target,
+    find_recorder,
+    found_command,
+    record,
+    signal_name,
+)
 from iostrata.record.route import Connection, Route
 from iostrata.record.ssh import Ssh
 from iostrata.record.status import Progress, RecorderListener
@@ -34,5 +42,5 @@ __all__ = [
     "RecorderListener", "Refusal", "Request", "Route", "Ssh", "System", "Target", "Transport",
     "Verdict", "beside", "carried_mounts", "check_ebpf", "check_target",
     "diagnose", "find_recorder", "found_command", "read_probes", "record", "record_machines",
-    "refusal", "servers", "verdicts", "write_connections", "write_echoes",
+    "refusal", "servers", "signal_name", "verdicts", "write_connections", "write_echoes",
 ]  # fmt: skip

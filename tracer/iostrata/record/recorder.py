@@ -327,11 +327,16 @@ def _left_in(directory: Path) -> str:
     return "nothing had been recorded yet: record again"
 
 
+def signal_name(number: int) -> str:
+    """Empty: it has none, as most real-time ones, or there is no such signal."""
+    with suppress(ValueError):
+        return signal.Signals(number).name
+    return ""
+
+
 def _check(request: Request, returncode: int, status: Status) -> None:
     if returncode < 0:
-        name = f"signal {-returncode}"  # Of real-time ones only the first and the last have a name.
-        with suppress(ValueError):
-            name = signal.Signals(-returncode).name
+        name = signal_name(-returncode) or f"signal {-returncode}"
         raise RecorderError(
             f"the recorder was killed ({name})",
             _left_in(request.directory),
