@@ -182,7 +182,7 @@ def test_what_a_kernel_worker_did_from_its_wake_up_on() -> None:
     [
         (IDLE, {"wakeup.interrupt": 400, "wakeup.runqueue": 2_000 + 80_000 - 62_400}),
         # It was asleep in some work or other: which, and what it waited for, nobody was told.
-        (UNINTERRUPTIBLE, {"residual": 80_000 - 62_000}),
+        (UNINTERRUPTIBLE, {"residual": 400, "wakeup.runqueue": 2_000 + 80_000 - 62_400}),
     ],
 )
 def test_what_a_kernel_worker_did_that_was_met_when_it_let_the_sleeper_go(
@@ -240,7 +240,8 @@ def test_a_kernel_worker_that_discards_what_it_freed() -> None:
 
 @pytest.mark.parametrize("when", ["since it slept", "before it slept", "never"])
 def test_what_a_kernel_worker_slept_for_in_another_work(when: str) -> None:
-    """A read of some file in user space, from 500 on; then the work that lets the sleeper go."""
+    """A read of some file in user space, from 500 on; then the work that lets the sleeper go, which
+    waited for the worker to get a CPU, whatever that had slept for."""
     world = World()
     world.target(KWORKER, kind=THREAD_HELPER)
     sleeper = Sleeper(world)
@@ -251,13 +252,14 @@ def test_what_a_kernel_worker_slept_for_in_another_work(when: str) -> None:
     sleeper.wakes(120_000, KWORKER, WAKE_THREAD, other_work=int(when == "since it slept"))
     work = {"wakeup.worker": 5_000 + 12_000, "wakeup.runqueue": 2_000 + 3_700}
     work |= {"device.data": 49_000, "wakeup.interrupt": 300}
+    no_cpu = {"wakeup.runqueue": 2_000 + 3_700}
     asked = {"fuse.call": 29_000, "wakeup.interrupt": 400, "wakeup.runqueue": 5_700 + 9_900}
     assert (
         found(world)
         == REST
         | {
-            "since it slept": {"wakeup.worker": 12_000, "residual": 97_000},
-            "before it slept": work | {"residual": 39_000},
+            "since it slept": no_cpu | {"wakeup.worker": 12_000, "residual": 93_300},
+            "before it slept": work | {"wakeup.runqueue": 5_700 + 9_900, "residual": 29_100},
             "never": work | asked,
         }[when]
     )

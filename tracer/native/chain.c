@@ -355,7 +355,7 @@ static bool did(const struct chain *chain, const struct wait *wait, int64_t kind
 	if (!(works && !(helper && sleep < 0)) && !(call >= 0 && kind != chain->kind.journal))
 		return false;
 	if (other)
-		floor_ns = at(sleeps->on_ns, sleep);
+		floor_ns = runnable_ns(sleeps, sleep);
 	else if (!works)
 		floor_ns = at(chain->call_begin_ns, call);
 	*deed = (struct deed){ .sleep = sleep,

@@ -480,10 +480,11 @@ class Wakers:
         runnable = at(self._sleeps.runnable_ns, sleep)
         asleep = at(self._sleeps.asleep.astype(np.int64), sleep) > 0
         idle = helper & at_rest(self._sleeps, sleep)
-        # What a worker did before it came to this work is nothing to whom it lets go in it.
+        # What a worker slept for in another work is nothing to whom it lets go in this one; that it
+        # had no CPU then, or was not through with that work, is.
         other = (front.other_work > 0) | (at(self._sleeps.met, sleep) > 0)
         other &= asleep & helper & ~idle
-        floor = np.where(other, on, np.where(works, -1, at(enter, call)))
+        floor = np.where(other, runnable, np.where(works, -1, at(enter, call)))
         floor = np.maximum(front.begin_ns, floor)
         peer = np.where(helper, -1, front.owner)
         holder = front.waker + self._numbers.thread
