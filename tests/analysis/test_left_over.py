@@ -116,7 +116,7 @@ def test_each_instant_of_a_sleep_counts_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "case", ["another disk", "awake", "own request", "a read", "another process"]
+    "case", ["another disk", "awake", "own request", "in a queue", "a read", "another process"]
 )
 def test_background_is_counted_and_not_left_over(case: str) -> None:
     world = World()
@@ -133,6 +133,12 @@ def test_background_is_counted_and_not_left_over(case: str) -> None:
             writer = Writer(world, 100, DISK, 1_000)
             writer.enter()
             writer.data(Request(queue=300, scheduler=None, device=400_000))
+            writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+            Commit(world, DISK, 2_000, transaction=7).run(20_000, 80_000, [])
+        case "in a queue":
+            writer = Writer(world, 100, DISK, 1_000)
+            writer.enter()
+            writer.data(Request(queue=300, scheduler=400_000, device=30_000))
             writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
             Commit(world, DISK, 2_000, transaction=7).run(20_000, 80_000, [])
         case "a read":

@@ -118,24 +118,33 @@ def _background(machine: str, facts: Facts, found: Activities) -> Iterator[LeftO
 
 def _beside(facts: Facts, loose: Activities, idle: Idle) -> int:
     """For how many ns pieces were idle while anything went on that they may have waited for."""
-    total_ns, ways = 0, Ways(facts, loose.place)
-    for key, mine in rows_of(idle.device_key).items():
-        below, sleeps = loose.rows(ways.down(key)), idle.rows(mine)
+    total_ns, ways = 0, Ways(facts, loose.kind, loose.place)
+    for key, queued, sleeps in _asleep(idle):
+        below = loose.rows(ways.down(key, queued))
         total_ns += int(
             Union(below.begin_ns, below.end_ns).within(sleeps.begin_ns, sleeps.end_ns).sum()
         )
     return total_ns
 
 
+def _asleep(idle: Idle) -> Iterator[tuple[int, bool, Idle]]:
+    for queued in (False, True):
+        some = idle.rows(np.flatnonzero(idle.queued == queued))
+        for key, rows in rows_of(some.device_key).items():
+            yield key, queued, some.rows(rows)
+
+
 def _told(machine: str, facts: Facts, loose: Activities, idle: Idle) -> Iterator[LeftOver]:
-    groups, above = list(_groups(loose)), dict[int, list[Ints]]()
-    places = distinct(np.array([place for _, place, _ in groups], np.int64))
-    ways = Ways(facts, places)
-    for key, sleeps in rows_of(idle.device_key).items():
-        for place in places[ways.down(key)].tolist():
-            above.setdefault(place, []).append(sleeps)
-    for kind, place, rows in groups:
-        mine = idle.rows(np.concatenate([NOTHING, *above.get(place, [])]))
+    groups = list(_groups(loose))
+    kinds, places = (np.array([group[at] for group in groups], np.int64) for at in (0, 1))
+    ways, above = Ways(facts, kinds, places), dict[int, list[Idle]]()
+    for key, queued, sleeps in _asleep(idle):
+        for group in ways.down(key, queued).tolist():
+            above.setdefault(group, []).append(sleeps)
+    for group, (kind, place, rows) in enumerate(groups):
+        if group not in above:
+            continue
+        mine = Idle(**joined(above[group]))
         begin, end = loose.begin_ns[rows], loose.end_ns[rows]
         beside_ns = int(Union(begin, end).within(mine.begin_ns, mine.end_ns).sum())
         if beside_ns:

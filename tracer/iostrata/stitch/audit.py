@@ -37,7 +37,7 @@ from iostrata.stitch.requests import Requests
 from iostrata.stitch.rpc import FUSE_REQUEST, NINEP_REQUEST, OSD_REQUEST
 from iostrata.stitch.spans import Spans
 from iostrata.stitch.stacked import Workers
-from iostrata.stitch.turns import LIMITS, QUEUES, QUOTAS
+from iostrata.stitch.turns import LIMITS, ON_THE_WAY, QUEUES, QUOTAS
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window, whole
 from iostrata.trace import Facts
@@ -74,6 +74,7 @@ UNDER_WAY: Final = (
     | QUOTAS
     | [rank.wakes and rank.depth in (Depth.BY_TIME, Depth.AWAY, Depth.DEVICE) for rank in STACK]
 )
+ASLEEP, BUSY, QUEUED = range(3)
 # What was served does not tell its device.
 UNTOLD: Final = 0
 NONE: Final = np.zeros(0, np.int64)
@@ -104,10 +105,12 @@ class Activities:
 class Idle:
     """When pieces slept with nothing of their own under way.
 
-    ``device_key``: of the piece's file. Intervals of one piece share no instant.
+    ``device_key``: of the piece's file. ``queued``: requests of its own are on their way to a
+    device. Intervals of one piece share no instant.
     """
 
     device_key: Ints
+    queued: NDArray[np.bool_]
     begin_ns: Ints
     end_ns: Ints
 
@@ -291,7 +294,7 @@ def _beside(
 ) -> NDArray[np.bool_]:
     """During which sleeps anything went on that may have been waited for: any of ``loose``."""
     beside = np.zeros(len(owner), np.bool_)
-    ways = Ways(window.trace.facts, loose.place)
+    ways = Ways(window.trace.facts, loose.kind, loose.place)
     for key, mine in rows_of(window.pieces.device_key[owner]).items():
         below = loose.rows(ways.down(key))
         beside[mine] = meets(off_ns[mine], wake_ns[mine], below.begin_ns, below.end_ns)
@@ -301,16 +304,25 @@ def _beside(
 class Ways:
     """What is on the way down from a file on a device."""
 
-    def __init__(self, facts: Facts, places: Ints) -> None:
-        """``places``: where each of some activities is."""
-        self._facts, self._count, self._rows = facts, len(places), rows_of(places)
+    def __init__(self, facts: Facts, kinds: Ints, places: Ints) -> None:
+        """``kinds``, ``places``: what each of some activities is, and where."""
+        self._facts, self._kinds, self._rows = facts, kinds, rows_of(places)
 
-    def down(self, device_key: int) -> Ints:
-        """The activities on the way, in no order."""
+    def down(self, device_key: int, queued: bool = False) -> Ints:
+        """The activities on the way, in no order.
+
+        ``queued``: those that whoever has requests of his own in a queue there may wait for, which
+        is no commit of that file system: he waits for the requests.
+        """
         if device_key in (UNTOLD, EVERY_DEVICE):
-            return np.arange(self._count)
+            return np.arange(len(self._kinds))
         below = self._facts.below(device_key)
-        return np.concatenate([NONE, *(self._rows[key] for key in below if key in self._rows)])
+        found = np.concatenate([NONE, *(self._rows[key] for key in below if key in self._rows)])
+        if queued and device_key in self._rows:
+            commits = self._rows[device_key]
+            commits = commits[self._kinds[commits] == COMMIT]
+            found = found[~one_of(found, commits)]
+        return found
 
 
 def _idle(
@@ -319,20 +331,22 @@ def _idle(
     """The sleeps, each instant of a piece once, without what it had under way itself; and of which
     piece each is."""
     if not len(owner):
-        return Idle(owner, owner, owner), owner
+        return Idle(owner, np.zeros(0, np.bool_), owner, owner), owner
     known = np.zeros(len(window.pieces.begin_ns), np.bool_)
     known[owner] = True
-    own = spans.where(UNDER_WAY[spans.rank] & known[spans.owner])
+    own = spans.where((UNDER_WAY | ON_THE_WAY)[spans.rank] & known[spans.owner])
     piece = np.concatenate([owner, owner, own.owner, own.owner])
     time = np.concatenate([off_ns, wake_ns, own.begin_ns, own.end_ns])
     one, other = np.ones(len(owner), np.int64), np.ones(len(own), np.int64)
-    asleep = np.concatenate([one, -one, 0 * other, 0 * other])
-    busy = np.concatenate([0 * one, 0 * one, other, -other])
+    step = np.concatenate([one, -one, other, -other])
+    way = ON_THE_WAY[own.rank]
+    what = np.concatenate([ASLEEP * one, ASLEEP * one, *[np.where(way, QUEUED, BUSY)] * 2])
     order = order_of(piece, time)
-    piece, time = piece[order], time[order]
-    idle = (np.cumsum(asleep[order]) > 0) & (np.cumsum(busy[order]) == 0)
+    piece, time, step, what = piece[order], time[order], step[order], what[order]
+    asleep, busy, queued = (np.cumsum(step * (what == one)) > 0 for one in (ASLEEP, BUSY, QUEUED))
     # After a piece's last edge it neither sleeps nor has anything under way.
-    begin = np.flatnonzero(idle)
+    begin = np.flatnonzero(asleep & ~busy)
     begin = begin[time[begin + 1] > time[begin]]
     of = piece[begin]
-    return Idle(window.pieces.device_key[of], time[begin], time[begin + 1]), of
+    found = Idle(window.pieces.device_key[of], queued[begin], time[begin], time[begin + 1])
+    return found, of
