@@ -25,7 +25,7 @@ from tests.stitch.test_serving import KSOFTIRQD, REST, awakes, buffered, on_loop
 from tests.stitch.test_stacks import ICLOG, LSN
 from tests.stitch.test_truth import accounts
 from tests.stitch.test_wakers import IDLE, UNINTERRUPTIBLE, resume
-from tests.synthetic import FUA, META, World, Writer, device
+from tests.synthetic import FUA, META, Request, World, Writer, device, submit
 
 OTHER = 101
 
@@ -265,6 +265,17 @@ def test_workers_of_device_mapper_that_have_no_cpu(itself: bool) -> None:
             "wakeup.runqueue": short, "block.stacked": 19_000 - short + 500,
         }
     ]  # fmt: skip
+
+
+def test_who_has_a_request_at_a_stacked_device_waits_for_no_other_there() -> None:
+    """He waits for his own, which is in line behind them."""
+    world = on_loop()
+    submit(world, LOOP, OTHER, 4_000, Request(device=10_000), held=True)
+    work(world, KWORKER, 43_000, 51_800)
+    buffered(world, 52_000)
+    quality = told(world).quality
+    assert "loop0" in {left.place for left in quality.background}
+    assert quality.left_over == ()
 
 
 @pytest.mark.parametrize("idle", [True, False])

@@ -271,6 +271,18 @@ def test_mounts_are_gone_through_once_however_many_devices_are_asked_for() -> No
     assert mounts.times - before < 10
 
 
+def test_what_is_on_top_of_what_a_device_is_stacked_on() -> None:
+    """A partition of a loop device, whose file is on a disk."""
+    part, disk = LOOP + 1, 266338304
+    facts = Facts((), {
+        LOOP: BlockDevice(LOOP, "loop0", lower_keys=(disk,)),
+        part: BlockDevice(part, "loop0p1", parent_key=LOOP),
+        disk: BlockDevice(disk, "vda"),
+    })  # fmt: skip
+    assert facts.on_top(part) == {part, LOOP}
+    assert facts.below(part) == {part, LOOP, disk}
+
+
 def test_a_device_of_two_file_systems_one_after_the_other() -> None:
     """The recorder tells of what is mounted as it begins, and as it ends."""
     first, second = (Mount(LOOP, f"/{kind}", kind, "/dev/loop0", "rw") for kind in ("ext4", "xfs"))
@@ -292,7 +304,7 @@ def test_an_overlay_of_another_mount_namespace(tmp_path: Path) -> None:
     facts, defects = read_facts(facts_directory(tmp_path, **files))
     assert facts.device_name(39) == "vda"
     assert facts.disk_of(39) == 266338304
-    assert facts.below(39) == {39, 266338304}
+    assert facts.below(39) == facts.on_top(39) == {39, 266338304}
     assert facts.file_system(39) == "overlay"
     assert facts.file_system_name(39) == "overlay (ext4)"
     assert facts.file_system_name(266338304) == "ext4"

@@ -115,7 +115,7 @@ def _within(idle: Idle, times: Union) -> Idle:
     row, within = overlapping(one, idle.begin_ns, idle.end_ns, other, times.begins, times.ends)
     return Idle(
         idle.device_key[row],
-        idle.queued[row],
+        idle.stacked[row],
         np.maximum(idle.begin_ns[row], times.begins[within]),
         np.minimum(idle.end_ns[row], times.ends[within]),
     )

@@ -118,9 +118,9 @@ def _background(machine: str, facts: Facts, found: Activities) -> Iterator[LeftO
 
 def _beside(facts: Facts, loose: Activities, idle: Idle) -> int:
     """For how many ns pieces were idle while anything went on that they may have waited for."""
-    total_ns, ways = 0, Ways(facts, loose.kind, loose.place)
-    for key, queued, sleeps in _asleep(idle):
-        below = loose.rows(ways.down(key, queued))
+    total_ns, ways = 0, Ways(facts, loose.place)
+    for key, stacked, sleeps in _asleep(idle):
+        below = loose.rows(ways.down(key, stacked))
         total_ns += int(
             Union(below.begin_ns, below.end_ns).within(sleeps.begin_ns, sleeps.end_ns).sum()
         )
@@ -128,18 +128,17 @@ def _beside(facts: Facts, loose: Activities, idle: Idle) -> int:
 
 
 def _asleep(idle: Idle) -> Iterator[tuple[int, bool, Idle]]:
-    for queued in (False, True):
-        some = idle.rows(np.flatnonzero(idle.queued == queued))
+    for stacked in (False, True):
+        some = idle.rows(np.flatnonzero(idle.stacked == stacked))
         for key, rows in rows_of(some.device_key).items():
-            yield key, queued, some.rows(rows)
+            yield key, stacked, some.rows(rows)
 
 
 def _told(machine: str, facts: Facts, loose: Activities, idle: Idle) -> Iterator[LeftOver]:
-    groups = list(_groups(loose))
-    kinds, places = (np.array([group[at] for group in groups], np.int64) for at in (0, 1))
-    ways, above = Ways(facts, kinds, places), dict[int, list[Idle]]()
-    for key, queued, sleeps in _asleep(idle):
-        for group in ways.down(key, queued).tolist():
+    groups, above = list(_groups(loose)), dict[int, list[Idle]]()
+    ways = Ways(facts, np.array([place for _, place, _ in groups], np.int64))
+    for key, stacked, sleeps in _asleep(idle):
+        for group in ways.down(key, stacked).tolist():
             above.setdefault(group, []).append(sleeps)
     for group, (kind, place, rows) in enumerate(groups):
         if group not in above:

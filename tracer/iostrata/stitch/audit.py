@@ -37,7 +37,7 @@ from iostrata.stitch.requests import Requests
 from iostrata.stitch.rpc import FUSE_REQUEST, NINEP_REQUEST, OSD_REQUEST
 from iostrata.stitch.spans import Spans
 from iostrata.stitch.stacked import Workers
-from iostrata.stitch.turns import LIMITS, ON_THE_WAY, QUEUES, QUOTAS
+from iostrata.stitch.turns import BEFORE_DEVICES, LIMITS, QUEUES, QUOTAS, STACKED
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window, whole
 from iostrata.trace import Facts
@@ -66,15 +66,16 @@ KIND_OF_CALL: Final = {
 
 # What these do is told apart from what any other does.
 APART: Final = (THREAD_TARGET, THREAD_VMM, THREAD_SERVER, THREAD_FUSE)
-# Ranks of what a write itself has under way below its machine's software, of what a limit keeps
-# from it, and of whom it waits for having no CPU.
+# Ranks of what a write itself has in a queue, or under way below its machine's software, of what a
+# limit keeps from it, and of whom it waits for having no CPU.
 UNDER_WAY: Final = (
-    LIMITS
+    BEFORE_DEVICES
+    | LIMITS
     | QUEUES
     | QUOTAS
     | [rank.wakes and rank.depth in (Depth.BY_TIME, Depth.AWAY, Depth.DEVICE) for rank in STACK]
 )
-ASLEEP, BUSY, QUEUED = range(3)
+ASLEEP, BUSY, HANDED_ON = range(3)
 # What was served does not tell its device.
 UNTOLD: Final = 0
 NONE: Final = np.zeros(0, np.int64)
@@ -105,12 +106,12 @@ class Activities:
 class Idle:
     """When pieces slept with nothing of their own under way.
 
-    ``device_key``: of the piece's file. ``queued``: requests of its own are on their way to a
-    device. Intervals of one piece share no instant.
+    ``device_key``: of the piece's file. ``stacked``: a stacked device, as a loop device, has
+    requests of its own. Intervals of one piece share no instant.
     """
 
     device_key: Ints
-    queued: NDArray[np.bool_]
+    stacked: NDArray[np.bool_]
     begin_ns: Ints
     end_ns: Ints
 
@@ -294,7 +295,7 @@ def _beside(
 ) -> NDArray[np.bool_]:
     """During which sleeps anything went on that may have been waited for: any of ``loose``."""
     beside = np.zeros(len(owner), np.bool_)
-    ways = Ways(window.trace.facts, loose.kind, loose.place)
+    ways = Ways(window.trace.facts, loose.place)
     for key, mine in rows_of(window.pieces.device_key[owner]).items():
         below = loose.rows(ways.down(key))
         beside[mine] = meets(off_ns[mine], wake_ns[mine], below.begin_ns, below.end_ns)
@@ -304,25 +305,22 @@ def _beside(
 class Ways:
     """What is on the way down from a file on a device."""
 
-    def __init__(self, facts: Facts, kinds: Ints, places: Ints) -> None:
-        """``kinds``, ``places``: what each of some activities is, and where."""
-        self._facts, self._kinds, self._rows = facts, kinds, rows_of(places)
+    def __init__(self, facts: Facts, places: Ints) -> None:
+        """``places``: where each of some activities is."""
+        self._facts, self._count, self._rows = facts, len(places), rows_of(places)
 
-    def down(self, device_key: int, queued: bool = False) -> Ints:
+    def down(self, device_key: int, stacked: bool = False) -> Ints:
         """The activities on the way, in no order.
 
-        ``queued``: those that whoever has requests of his own in a queue there may wait for, which
-        is no commit of that file system: he waits for the requests.
+        ``stacked``: those that whoever has requests of his own at a stacked device may wait for:
+        they are below that.
         """
         if device_key in (UNTOLD, EVERY_DEVICE):
-            return np.arange(len(self._kinds))
+            return np.arange(self._count)
         below = self._facts.below(device_key)
-        found = np.concatenate([NONE, *(self._rows[key] for key in below if key in self._rows)])
-        if queued and device_key in self._rows:
-            commits = self._rows[device_key]
-            commits = commits[self._kinds[commits] == COMMIT]
-            found = found[~one_of(found, commits)]
-        return found
+        if stacked:
+            below = below - self._facts.on_top(device_key)
+        return np.concatenate([NONE, *(self._rows[key] for key in below if key in self._rows)])
 
 
 def _idle(
@@ -334,19 +332,21 @@ def _idle(
         return Idle(owner, np.zeros(0, np.bool_), owner, owner), owner
     known = np.zeros(len(window.pieces.begin_ns), np.bool_)
     known[owner] = True
-    own = spans.where((UNDER_WAY | ON_THE_WAY)[spans.rank] & known[spans.owner])
+    own = spans.where((UNDER_WAY | STACKED)[spans.rank] & known[spans.owner])
     piece = np.concatenate([owner, owner, own.owner, own.owner])
     time = np.concatenate([off_ns, wake_ns, own.begin_ns, own.end_ns])
     one, other = np.ones(len(owner), np.int64), np.ones(len(own), np.int64)
     step = np.concatenate([one, -one, other, -other])
-    way = ON_THE_WAY[own.rank]
-    what = np.concatenate([ASLEEP * one, ASLEEP * one, *[np.where(way, QUEUED, BUSY)] * 2])
+    has = np.where(UNDER_WAY[own.rank], BUSY, HANDED_ON)
+    what = np.concatenate([ASLEEP * one, ASLEEP * one, has, has])
     order = order_of(piece, time)
     piece, time, step, what = piece[order], time[order], step[order], what[order]
-    asleep, busy, queued = (np.cumsum(step * (what == one)) > 0 for one in (ASLEEP, BUSY, QUEUED))
+    asleep, busy, stacked = (
+        np.cumsum(step * (what == one)) > 0 for one in (ASLEEP, BUSY, HANDED_ON)
+    )
     # After a piece's last edge it neither sleeps nor has anything under way.
     begin = np.flatnonzero(asleep & ~busy)
     begin = begin[time[begin + 1] > time[begin]]
     of = piece[begin]
-    found = Idle(window.pieces.device_key[of], queued[begin], time[begin], time[begin + 1])
+    found = Idle(window.pieces.device_key[of], stacked[begin], time[begin], time[begin + 1])
     return found, of

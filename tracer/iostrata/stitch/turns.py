@@ -42,8 +42,6 @@ DEVICES: Final = np.array([rank.name.startswith("device.") for rank in STACK])
 BEFORE_DEVICES: Final = np.array(
     [rank.name.startswith(("block.", "lower.block.")) for rank in STACK]
 )
-ON_THE_WAY: Final = np.array([rank.name.startswith("block.") for rank in STACK])
-"""Requests of a write's own file system that no device has yet."""
 STACKED: Final = np.array([rank.row == "block.stacked" for rank in STACK])
 BEFORE_DEVICES[STACKED] = False
 DISKS: Final = DEVICES | BEFORE_DEVICES | STACKED

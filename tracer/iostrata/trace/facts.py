@@ -272,6 +272,12 @@ class Facts:
                 left += [met.below_key for met in self.met.get(key, ()) if met.below_key]
         return found
 
+    def on_top(self, device_key: int) -> set[int]:
+        """The device itself, and its disk, or of a file system that is on several each of those."""
+        devices = {self.written_to(device_key)}
+        devices |= {met.below_key for met in self.met.get(device_key, ()) if met.below_key}
+        return devices | {device_key} | {self.disk_of(key) for key in devices}
+
     def written_to(self, device_key: int) -> int:
         """Of an overlay the file system that its changes go to; anything else is its own."""
         return next(iter(self._written_by_overlay(device_key)), device_key)
