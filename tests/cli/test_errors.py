@@ -95,6 +95,8 @@ def test_a_bug_shows_its_traceback_on_request(
         (["replay", "/x", "--jobs", "9" * 20], 2, "Invalid value for '--jobs'"),
         (["bench", "-s", "0"], 2, "Invalid value for '--seconds'"),
         (["bench", "-s", "long"], 2, "Invalid value for '--seconds'"),
+        (["bench", "-s", "inf"], 2, "Invalid value for '--seconds'"),
+        (["top", "--replay", "/x", "--speed", "1e308"], 2, "Invalid value for '--speed'"),
     ],
 )
 def test_bad_command_lines(

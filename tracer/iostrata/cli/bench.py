@@ -26,11 +26,15 @@ from iostrata.report import quality
 from iostrata.workload import Phase, read_phases
 
 PHASES: Final = "bench.jsonl"
+DAY_S: Final = 86_400
 
 
 def bench(
     seconds: Annotated[
-        float, typer.Option("--seconds", "-s", metavar="SECONDS", min=0.01, help="For each test.")
+        float,
+        typer.Option(
+            "--seconds", "-s", metavar="SECONDS", min=0.01, max=DAY_S, help="For each test."
+        ),
     ] = 1,
     file: Annotated[
         Path, typer.Option("--file", "-f", metavar="FILE", help="What to write; always removed.")
