@@ -265,6 +265,28 @@ def test_what_a_kernel_worker_slept_for_in_another_work(when: str) -> None:
     )
 
 
+@pytest.mark.parametrize("rested", [True, False])
+def test_who_is_in_line_at_a_kernel_worker_that_has_no_cpu_in_others_works(*, rested: bool) -> None:
+    """Complete at 62000; until 90000 another has the worker's CPU, amid a work for somebody else,
+    in which it sleeps then, and so on in a next one, or it has nothing to do, until 115700."""
+    world = World()
+    world.target(KWORKER, comm=b"kworker/u8:3", kind=THREAD_HELPER)
+    sleeper = Sleeper(world)
+    submit(world, DISK, 100, 11_000, FAST)
+    resume(world, KWORKER, 500, 1_000, 2_000, state=IDLE)
+    resume(world, KWORKER, 30_000, 0, 90_000, context=WAKE_UNKNOWN, state=0)
+    resume(world, KWORKER, 91_000, 95_000, 96_000, state=IDLE if rested else UNINTERRUPTIBLE)
+    resume(world, KWORKER, 97_000, 115_000, 115_700, other_work=1)
+    sleeper.wakes(120_000, KWORKER, WAKE_THREAD, other_work=1)
+    line = 0 if rested else 90_000 - 62_000 + 1_000
+    rest = 1_000 if rested else 0
+    assert found(world) == REST | {
+        "block.Q2D": 1_000, "device.data": 50_000, "wakeup.worker": 120_000 - 115_700,
+        "wakeup.runqueue": 2_000 + 700 + line + rest,
+        "residual": 115_000 - 62_000 - line - rest,
+    }  # fmt: skip
+
+
 def test_a_kernel_worker_that_others_keep_from_its_cpu_again_and_again() -> None:
     world = World()
     world.target(KWORKER, kind=THREAD_HELPER)

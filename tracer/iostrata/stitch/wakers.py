@@ -200,9 +200,38 @@ class Wakers:
             own_in_c = cache(lambda: self._own_in_c(carried, owners))
             ties, worked, beyond = self._followed_in_c(front, own_in_c, spans, ended)
         bios, calls, commits = ties
+        worked = Service(**joined([worked, self._in_line(owner, owners)]))
         if len(worked):
             spans.extend(short_of_cpu(worked, sleeps, self._numbers.sleep, WORKER))
         return Explained(spans.collect(), bios, calls, commits, ended, beyond)
+
+    def _in_line(self, owner: Ints, owners: Sequence[Ints]) -> Service:
+        """Workers of the kernel's pools that came to what let a piece go when they were through
+        with others' works, since its own requests were complete: it waited for their CPU then,
+        whichever work they were at. Before one last had nothing to do, nothing was in line.
+
+        What they slept for in those works is told of nobody else: a pool that may do several at
+        once lets another worker go meanwhile.
+        """
+        sleeps, nobody = self._sleeps, Service(*np.zeros((4, 0), np.int64))
+        if not ((sleeps.other_work > 0) | (sleeps.waker_other_work > 0)).any():
+            return nobody
+        let_go = (owner >= 0) & sleeps.asleep & (sleeps.context != WAKE_INTERRUPT)
+        rows = np.flatnonzero(let_go & (sleeps.waker > 0))
+        rows = rows[self._kinds.pool_of(sleeps.waker[rows], sleeps.wake_ns[rows]) >= 0]
+        if not len(rows):
+            return nobody
+        of, tid, until = owner[rows], sleeps.waker[rows], sleeps.wake_ns[rows]
+        done = np.zeros(len(rows), np.int64)
+        for of_bio in owners:
+            own = np.flatnonzero((of_bio >= 0) & (self._bios.life_end_ns >= 0))
+            last = AsOf(of_bio[own], self._bios.life_end_ns[own]).at_or_before(of, until)
+            done = np.maximum(done, at(self._bios.life_end_ns, at(own, last)))
+        rest = np.flatnonzero(at_rest(sleeps, np.arange(len(sleeps))))
+        rested = AsOf(sleeps.tid[rest], sleeps.on_ns[rest]).at_or_before(tid, until)
+        since = np.maximum(done, at(sleeps.wake_ns, at(rest, rested)))
+        some = np.flatnonzero((done > sleeps.off_ns[rows]) & (since < until))
+        return Service(of[some], tid[some], since[some], until[some])
 
     def _followed(
         self, front: Waits, own: Callable[[], Rows], spans: SpanList, ended: NDArray[np.bool_]
