@@ -13,7 +13,7 @@ import pytest
 from iostrata.analysis import analyse
 from iostrata.analysis.left_out import FOR_OTHERS, OTHER_THREADS
 from iostrata.attribute import summarise
-from iostrata.model import Breakdown, Op
+from iostrata.model import Breakdown, LeftOver, Op
 from iostrata.recording import open_recording
 from iostrata.report.verdict import sentences
 from iostrata.trace.layout import THREAD_FUSE, WAKE_TIMER, WAKE_UNKNOWN
@@ -22,7 +22,7 @@ from tests.stitch.test_truth import accounts, conserves
 from tests.synthetic import O_DSYNC, Request, World, Writer, device, write
 
 MOUNTS, DISK = (device(0, 40), device(0, 41)), device(8, 0)
-APP, DAEMON = 200, 600
+APP, DAEMON, STRANGER = 200, 600, 66
 READ, WRITE = 15, 16
 INTERRUPTIBLE = 1
 INTERRUPT, RUNQUEUE = 700, 1_100
@@ -459,6 +459,43 @@ def test_what_a_daemon_makes_durable_for_nobody_here_is_counted(tmp_path: Path, 
     found = analysed(mounted.world, tmp_path)
     holds(found, app)
     assert found.left_out == ({"made by who serves others, for none of these": own} if own else {})
+
+
+@pytest.mark.parametrize(
+    ("mount", "on", "told"),
+    [(MOUNTS[0], None, True), (MOUNTS[1], None, False), (MOUNTS[1], DISK, False),
+     (MOUNTS[1], MOUNTS[1], True), (MOUNTS[0], MOUNTS[1], False)],
+)  # fmt: skip
+def test_what_others_ask_while_a_daemon_sleeps(
+    tmp_path: Path, mount: int, on: int | None, *, told: bool
+) -> None:
+    """It may wait for what is asked of itself, and in a call (``on``) for what its file needs."""
+    mounted = Mounted(world())
+    app = mounted.app()
+    app.enter()
+    send = app.now
+    mounted.world.emit("fuse_take", send + 1_000, DAEMON, unique=2, dev=MOUNTS[0], opcode=WRITE)
+    thread = Writer(mounted.world, DAEMON, on or DISK, send + 1_000, kind=THREAD_FUSE)
+    if on:
+        thread.enter()
+        thread.cpu(500)
+    off, asked, wake = thread.now, thread.now + 9_000, thread.now + 70_000
+    thread.now = wake + RUNQUEUE
+    thread._resume(off, wake, STRANGER, INTERRUPTIBLE, WAKE_UNKNOWN)
+    if on:
+        thread.leave("pwrite64", result=8192, size=8192)
+    mounted.answered(thread, send, app.tid, 2)
+    app.now = thread.now + RUNQUEUE
+    app.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+    app.finish()
+    mounted.world.emit("fuse_request", asked + 40_000, STRANGER + 1, unique=9, send_ns=asked,
+                       offset_bytes=0, size_bytes=8192, dev=mount, asking_tid=STRANGER,
+                       opcode=WRITE, error=0)  # fmt: skip
+    quality = analysed(mounted.world, tmp_path).quality
+    place = f"0:{mount & 0xFFFFF}"
+    request = LeftOver("local", "FUSE request", place, 1, 40_000)
+    assert quality.background == (request,)
+    assert quality.left_over == ((request,) if told else ())
 
 
 @pytest.mark.parametrize("kind", ["fuse.sshfs", "9p", "nfs4", "btrfs"])

@@ -118,7 +118,7 @@ def _background(machine: str, facts: Facts, found: Activities) -> Iterator[LeftO
 
 def _beside(facts: Facts, loose: Activities, idle: Idle) -> int:
     """For how many ns pieces were idle while anything went on that they may have waited for."""
-    total_ns, ways = 0, Ways(facts, loose.place)
+    total_ns, ways = 0, Ways(facts, loose.place, loose.mounts)
     for key, stacked, sleeps in _asleep(idle):
         below = loose.rows(ways.down(key, stacked))
         total_ns += int(
@@ -136,7 +136,7 @@ def _asleep(idle: Idle) -> Iterator[tuple[int, bool, Idle]]:
 
 def _told(machine: str, facts: Facts, loose: Activities, idle: Idle) -> Iterator[LeftOver]:
     groups, above = list(_groups(loose)), dict[int, list[Idle]]()
-    ways = Ways(facts, np.array([place for _, place, _ in groups], np.int64))
+    ways = Ways(facts, np.array([place for _, place, _ in groups], np.int64), loose.mounts)
     for key, stacked, sleeps in _asleep(idle):
         for group in ways.down(key, stacked).tolist():
             above.setdefault(group, []).append(sleeps)

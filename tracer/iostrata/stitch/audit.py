@@ -10,6 +10,7 @@ for although nothing ties them: it is *left over*, and that is said.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,8 +19,10 @@ from numpy.typing import NDArray
 
 from iostrata import native
 from iostrata.columns import (
+    Containing,
     Ints,
     ascend,
+    at,
     distinct,
     integers,
     joined,
@@ -32,6 +35,7 @@ from iostrata.columns import (
 from iostrata.layers import STACK, Depth
 from iostrata.stitch.bios import Bios
 from iostrata.stitch.calls import EVERY_DEVICE
+from iostrata.stitch.fuse import served_of
 from iostrata.stitch.remote import Remote
 from iostrata.stitch.requests import Requests
 from iostrata.stitch.rpc import FUSE_REQUEST, NINEP_REQUEST, OSD_REQUEST
@@ -78,6 +82,9 @@ UNDER_WAY: Final = (
 ASLEEP, BUSY, HANDED_ON = range(3)
 # What was served does not tell its device.
 UNTOLD: Final = 0
+# Added to a file system that a daemon serves: what that waits for is anywhere, but with no other
+# file system's daemon. It may be, while the thread is in a call on that one: then that is told.
+SERVED: Final = 1 << 32
 NONE: Final = np.zeros(0, np.int64)
 
 
@@ -98,6 +105,11 @@ class Activities:
     place: Ints
     foreign: NDArray[np.bool_]
 
+    @property
+    def mounts(self) -> set[int]:
+        """The file systems whose daemons were asked for any."""
+        return {*distinct(self.place[self.kind == FUSE_CALL]).tolist()}
+
     def rows(self, rows: Ints) -> Activities:
         return Activities(**{name: column[rows] for name, column in vars(self).items()})
 
@@ -106,8 +118,9 @@ class Activities:
 class Idle:
     """When pieces slept with nothing of their own under way.
 
-    ``device_key``: of the piece's file. ``stacked``: a stacked device, as a loop device, has
-    requests of its own. Intervals of one piece share no instant.
+    ``device_key``: of the piece's file; of what was served, of the file that its thread was in a
+    call on, if it was, else ``UNTOLD``, or ``SERVED`` and more. ``stacked``: a stacked device, as a
+    loop device, has requests of its own. Intervals of one piece share no instant.
     """
 
     device_key: Ints
@@ -295,8 +308,8 @@ def _beside(
 ) -> NDArray[np.bool_]:
     """During which sleeps anything went on that may have been waited for: any of ``loose``."""
     beside = np.zeros(len(owner), np.bool_)
-    ways = Ways(window.trace.facts, loose.place)
-    for key, mine in rows_of(window.pieces.device_key[owner]).items():
+    ways = Ways(window.trace.facts, loose.place, loose.mounts)
+    for key, mine in rows_of(_devices(window, owner, off_ns)).items():
         below = loose.rows(ways.down(key))
         beside[mine] = meets(off_ns[mine], wake_ns[mine], below.begin_ns, below.end_ns)
     return beside
@@ -305,9 +318,10 @@ def _beside(
 class Ways:
     """What is on the way down from a file on a device."""
 
-    def __init__(self, facts: Facts, places: Ints) -> None:
-        """``places``: where each of some activities is."""
+    def __init__(self, facts: Facts, places: Ints, mounts: Collection[int]) -> None:
+        """``places``: where each of some activities is; ``mounts``: those that daemons serve."""
         self._facts, self._count, self._rows = facts, len(places), rows_of(places)
+        self._mounts = mounts
 
     def down(self, device_key: int, stacked: bool = False) -> Ints:
         """The activities on the way, in no order.
@@ -317,6 +331,11 @@ class Ways:
         """
         if device_key in (UNTOLD, EVERY_DEVICE):
             return np.arange(self._count)
+        if device_key >= SERVED:
+            others = {*self._mounts} - {device_key - SERVED}
+            return np.concatenate(
+                [NONE, *(rows for place, rows in self._rows.items() if place not in others)]
+            )
         below = self._facts.below(device_key)
         if stacked:
             below = below - self._facts.on_top(device_key)
@@ -348,5 +367,20 @@ def _idle(
     begin = np.flatnonzero(asleep & ~busy)
     begin = begin[time[begin + 1] > time[begin]]
     of = piece[begin]
-    found = Idle(window.pieces.device_key[of], stacked[begin], time[begin], time[begin + 1])
+    found = Idle(_devices(window, of, time[begin]), stacked[begin], time[begin], time[begin + 1])
     return found, of
+
+
+def _devices(window: Window, piece: Ints, time_ns: Ints) -> Ints:
+    """What each of some pieces is on at a time, as ``Idle.device_key`` has it."""
+    found = window.pieces.device_key[piece]
+    untold = np.flatnonzero(found == UNTOLD)
+    if len(untold):
+        calls = window.columns("syscall", "tid", "enter_ns", "dev")
+        inside = Containing(calls["tid"], calls["enter_ns"], calls["time_ns"])
+        call = inside.find(window.pieces.tid[piece[untold]], time_ns[untold])
+        mount = served_of(window)[piece[untold]]
+        elsewhere = np.where(mount != UNTOLD, SERVED + mount, UNTOLD)
+        device = at(calls["dev"], call)
+        found[untold] = np.where(device > UNTOLD, device, elsewhere)
+    return found

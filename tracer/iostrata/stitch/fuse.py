@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Containing, Ints, joined, pair_key
+from iostrata.columns import AsOf, Containing, Ints, at, joined, pair_key
 from iostrata.stitch.librbd import image_calls_of
 from iostrata.stitch.ninep import ninep_calls_of
 from iostrata.stitch.osd import osd_calls_of
@@ -54,6 +54,16 @@ def fuse_calls_of(window: Window) -> Calls:
         offset_bytes=made["offset_bytes"],
         size_bytes=made["size_bytes"],
     )
+
+
+def served_of(window: Window) -> Ints:
+    """Of each piece the file system that its thread answered a request of, 0: it is none such."""
+    pieces = window.pieces
+    if window.floor != DAEMON:
+        return np.zeros(len(pieces), np.int64)
+    calls = fuse_calls_of(window)
+    call = AsOf(calls.end_tid, calls.end_ns).at_or_after(pieces.tid, pieces.end_ns)
+    return np.where(at(calls.end_ns, call) == pieces.end_ns, at(calls.device_key, call), 0)
 
 
 def spans_of_daemon(window: Window, owners: Owners, sleeps: Sleeps, owner: Ints) -> Spans:
