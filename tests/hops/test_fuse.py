@@ -16,7 +16,7 @@ from iostrata.attribute import summarise
 from iostrata.model import Breakdown, LeftOver, Op
 from iostrata.recording import open_recording
 from iostrata.report.verdict import sentences
-from iostrata.trace.layout import THREAD_FUSE, WAKE_TIMER, WAKE_UNKNOWN
+from iostrata.trace.layout import THREAD_FUSE, THREAD_TARGET, WAKE_TIMER, WAKE_UNKNOWN
 from tests.reading import Reader, reading_world
 from tests.stitch.test_truth import accounts, conserves
 from tests.synthetic import O_DSYNC, Request, World, Writer, device, write
@@ -413,12 +413,27 @@ def test_a_sleep_that_a_daemon_did_not_choose(
 POOL = DAEMON + 7
 
 
+def asked_for(world: World, asked: bool, *processes: int) -> None:
+    """The recorder was asked for them, before they were found to serve anybody."""
+    for process in processes if asked else ():
+        world.emit("thread", 1, process, tgid=process, subject_tid=process, kind=THREAD_TARGET,
+                   comm=b"daemon")  # fmt: skip
+
+
+def unasked_of(found: Breakdown) -> list[str]:
+    return [gap.reason for gap in found.quality.not_observed if gap.layer == "daemons"]
+
+
+@pytest.mark.parametrize("asked", [True, False])
 @pytest.mark.parametrize("beside", [True, False])
-def test_what_another_thread_of_the_daemon_does_meanwhile(tmp_path: Path, beside: bool) -> None:
+def test_what_another_thread_of_the_daemon_does_meanwhile(
+    tmp_path: Path, *, beside: bool, asked: bool
+) -> None:
     """It hands the sync on to a pool, and answers itself (qemu-storage-daemon): while a request was
     in its hands, or after. Nothing ties that to it, nor tells that it was for another."""
     mounted = Mounted(world())
     app = mounted.app()
+    asked_for(mounted.world, asked, DAEMON, POOL + 1)
     for tgid, subject, comm in ((DAEMON, POOL, b"pool"), (POOL + 1, POOL + 1, b"other")):
         mounted.world.emit("thread", 1, subject, tgid=tgid, subject_tid=subject, kind=THREAD_FUSE,
                            comm=comm)  # fmt: skip
@@ -436,17 +451,24 @@ def test_what_another_thread_of_the_daemon_does_meanwhile(tmp_path: Path, beside
     (crossing,) = found.quality.crossings
     assert (crossing.asked, crossing.followed) == (5, 5)
     assert found.quality.unfollowed == (3 if beside else 0)
-    assert found.left_out == (
-        {OTHER_THREADS: 3, FOR_OTHERS: 7} if beside else {FOR_OTHERS: 10}
-    )  # fmt: skip
+    counts = {OTHER_THREADS: 3, FOR_OTHERS: 7} if beside else {FOR_OTHERS: 10}
+    assert found.left_out == (counts if asked else {})
+    said = "3 while they had some of these, by other threads, tied to none, 7 for none of these"
+    told = [line.split("serve: ")[1] for line in unasked_of(found)]
+    assert told == ([] if asked else [said if beside else "10 for none of these"])
     text = " ".join(sentences(summarise(found)))
     assert ("not the device" in text) is not beside
 
 
+@pytest.mark.parametrize("asked", [True, False])
 @pytest.mark.parametrize("own", [0, 3])
-def test_what_a_daemon_makes_durable_for_nobody_here_is_counted(tmp_path: Path, own: int) -> None:
-    """Its own database, or what a process asked for that is not recorded."""
+def test_what_a_daemon_makes_durable_for_nobody_here_is_counted(
+    tmp_path: Path, own: int, *, asked: bool
+) -> None:
+    """Its own database, or what a process asked for that is not recorded: of those who were asked
+    for it is no write, unless the daemon was one of them."""
     mounted = Mounted(world())
+    asked_for(mounted.world, asked, DAEMON)
     app = mounted.app()
     for _ in range(5):
         mounted.durable_write(app, Costs())
@@ -458,7 +480,10 @@ def test_what_a_daemon_makes_durable_for_nobody_here_is_counted(tmp_path: Path, 
         thread.now += 1_000
     found = analysed(mounted.world, tmp_path)
     holds(found, app)
-    assert found.left_out == ({"made by who serves others, for none of these": own} if own else {})
+    assert found.left_out == ({FOR_OTHERS: own} if own and asked else {})
+    assert [line.split(",")[0] for line in unasked_of(found)] == (
+        [] if asked or not own else ["3 more writes of theirs"]
+    )
 
 
 @pytest.mark.parametrize(

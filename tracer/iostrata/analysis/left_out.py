@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.analysis.unsure import headless_syncs
-from iostrata.columns import NEVER, Containing, Ints, distinct, meets, order_of
+from iostrata.columns import NEVER, Containing, Ints, distinct, meets, one_of, order_of
 from iostrata.hops import Graph, Link, beside
+from iostrata.model import NotObserved, Op
 from iostrata.stitch import (
     BEGUN,
     ENGINES,
@@ -28,15 +29,21 @@ from iostrata.stitch import (
     Units,
     commits_of,
     may_return_in_loss,
+    processes_of,
     reach_of,
 )
-from iostrata.trace import FileSystems, Trace
+from iostrata.trace import FileSystems, Trace, of_all
+from iostrata.trace.layout import THREAD_FUSE, THREAD_TARGET
 
 FAILED = "the call failed"
 LOST = "events lost meanwhile"
 BESIDE = "beside a loss"
 FOR_OTHERS = "made by who serves others, for none of these"
 OTHER_THREADS = "by other threads of the daemon, tied to none"
+FOR_NONE_OF_THESE = "for none of these"
+MEANWHILE = "while they had some of these, by other threads, tied to none"
+OF_UNASKED: Final = (MEANWHILE, FOR_NONE_OF_THESE)
+"""What daemons did that are recorded only as they serve who was asked for, and tied to nothing."""
 ROOM = "room made in an image (fallocate)"
 IN_MEMORY = "of files that are in memory only (tmpfs and the like)"
 THEIR_OWN = "by programs of their own, fewer than for guests"
@@ -138,10 +145,42 @@ def for_others(graph: Graph, trace: Trace, made: Operations | Transfers) -> Coun
         part |= meets(made.begin_ns, made.end_ns, untold.begin_ns, untold.end_ns)
         if link.hop.within:
             aside[beside(trace, told, made.tgid, made.begin_ns, made.end_ns)[1]] = True
+    unasked = one_of(made.tgid, _unasked(trace))
+    reasons = {
+        FOR_OTHERS: ~aside & ~unasked,
+        OTHER_THREADS: aside & ~unasked,
+        FOR_NONE_OF_THESE: ~aside & unasked,
+        MEANWHILE: aside & unasked,
+    }
     return +Counter({
-        FOR_OTHERS: int(np.count_nonzero(~part & ~aside)),
-        OTHER_THREADS: int(np.count_nonzero(~part & aside)),
+        reason: int(np.count_nonzero(~part & some)) for reason, some in reasons.items()
     })  # fmt: skip
+
+
+def take_unasked(left_out: Counter[str]) -> dict[str, int]:
+    """Takes out what those did whom nobody asked for, by reason: of those who were, it is none."""
+    reasons = [reason for reason in OF_UNASKED if reason in left_out]
+    return {reason: left_out.pop(reason) for reason in reasons}
+
+
+def by_the_unasked(made: Mapping[str, int], op: Op) -> Iterator[NotObserved]:
+    """A line for what those made durable, or read, for none of the analysed."""
+    if made:
+        told = ", ".join(f"{count} {reason}" for reason, count in made.items())
+        what = (
+            f"{sum(made.values())} more {op.word}s of theirs, in no count here as they are "
+            f"recorded for what they serve: {told}"
+        )
+        yield NotObserved("daemons", what, "")
+
+
+def _unasked(trace: Trace) -> Ints:
+    """The daemons of file systems that are recorded only as somebody recorded asked them.
+
+    Of one that a name or a control group chose, too, that is not told if it did nothing else.
+    """
+    daemons, asked = (processes_of(trace, kind) for kind in (THREAD_FUSE, THREAD_TARGET))
+    return daemons[:0] if of_all(trace.env) else daemons[~one_of(daemons, asked)]
 
 
 def _touched(graph: Graph, trace: Trace, begin_ns: Ints, end_ns: Ints) -> NDArray[np.bool_]:

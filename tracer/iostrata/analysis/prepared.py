@@ -5,14 +5,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from iostrata.analysis.heap import give_back, keep_memory
-from iostrata.analysis.left_out import NO_DISK, ROOM, THEIR_OWN, for_others, left_out_of, sides_of
+from iostrata.analysis.left_out import (
+    NO_DISK,
+    ROOM,
+    THEIR_OWN,
+    for_others,
+    left_out_of,
+    sides_of,
+    take_unasked,
+)
 from iostrata.analysis.names import names_of
 from iostrata.analysis.nothing import no_write_found, none_found
 from iostrata.analysis.path import Path, path_of
@@ -109,7 +117,7 @@ class Prepared:
 
     ``writes``: those kept of all tops, top by top. ``unsure_syncs``: those of them before which
     calls were lost; ``partial_syncs``: those before which not all calls were recorded. ``op``:
-    what they are.
+    what they are. ``unasked``: how many others made who were not asked for, by reason.
     """
 
     path: Path
@@ -120,6 +128,7 @@ class Prepared:
     unsure_syncs: int
     partial_syncs: int
     op: Op = Op.SYNC
+    unasked: Mapping[str, int] = field(default_factory=dict)
 
     def top_of(self, row: int) -> Top:
         """Whose write one of the ``Writes`` is."""
@@ -144,6 +153,7 @@ def prepare(recording: Recording, op: Op = Op.SYNC, jobs: int = 1) -> Prepared:
         tops, plain_writes = _tops(graph, left_out, jobs)
     else:
         tops = _transfer_tops(graph, op, left_out)
+    unasked = take_unasked(left_out)
     roles = [machine.role for machine in recording.machines]
     notes = [machine.note for machine in recording.machines]
     path = path_of(graph, roles, notes, [top.trace for top in tops])
@@ -178,7 +188,9 @@ def prepare(recording: Recording, op: Op = Op.SYNC, jobs: int = 1) -> Prepared:
     whole = joined_writes(writes) if len(writes) > 1 else writes[0]
     if in_files():
         give_back()
-    return Prepared(path, tuple(kept), whole, dict(left_out), plain_writes, unsure, partial, op)
+    return Prepared(
+        path, tuple(kept), whole, dict(left_out), plain_writes, unsure, partial, op, unasked
+    )
 
 
 def _transfer_tops(graph: Graph, op: Op, left_out: Counter[str]) -> list[_Found]:
