@@ -295,7 +295,8 @@ struct request_bio_event {
 
 /* In an io_uring request's rwf, beside the kernel's flags: IOSQE_IO_LINK (or IOSQE_IO_HARDLINK),
  * what is submitted next begins when it is complete; IOSQE_CQE_SKIP_SUCCESS, only a failure is
- * told. */
+ * told; IOSQE_IO_DRAIN, it begins when all that its ring was given before is complete. */
+#define RWF_OF_DRAINED 0x20000000u
 #define RWF_OF_LINKED 0x40000000u
 #define RWF_OF_SILENT 0x80000000u
 

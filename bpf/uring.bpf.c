@@ -12,6 +12,7 @@
 #include "work.bpf.h"
 
 #define REQ_F_FIXED_FILE 1
+#define REQ_F_IO_DRAIN (1 << 1)
 #define REQ_F_LINKED (1 << 2 | 1 << 3)
 #define REQ_F_CQE_SKIP (1 << 6)
 #define FILE_SLOT_FLAGS 7ull
@@ -219,6 +220,8 @@ static __always_inline int request_emit(struct io_kiocb *req, __u32 opcode, int 
 	e->io_uring_submit_req.result = result;
 	if (flags & REQ_F_LINKED)
 		e->io_uring_submit_req.rwf |= RWF_OF_LINKED;
+	if (flags & REQ_F_IO_DRAIN)
+		e->io_uring_submit_req.rwf |= RWF_OF_DRAINED;
 	if (flags & REQ_F_CQE_SKIP)
 		e->io_uring_submit_req.rwf |= RWF_OF_SILENT;
 	emit_submit(e, point);

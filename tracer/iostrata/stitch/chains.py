@@ -3,7 +3,8 @@
 which it is in a chain of io_uring with.
 
 A write that nothing makes durable by itself is no piece. Linked before a sync it is waited for
-as a part of that: the sync begins when it is complete.
+as a part of that: the sync begins when it is complete. So it is where it is under way as a sync is
+submitted that is drained (IOSQE_IO_DRAIN).
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, at, order_of
+from iostrata.stitch.completions import completion_of, completions
 from iostrata.stitch.links import block_of, submission_of, submissions_in
-from iostrata.stitch.opcodes import RWF_OF_LINKED
+from iostrata.stitch.opcodes import RWF_OF_DRAINED, RWF_OF_LINKED
+from iostrata.stitch.taken import handed_at
 from iostrata.stitch.window import Window
 
 
@@ -43,6 +46,11 @@ class Chains:
         following = np.where(following < len(own), following, -1)
         same = at(chain, following) == chain
         piece = np.where(same, at(own, following), -1)
+        if (flags & RWF_OF_DRAINED).any():
+            rows = np.flatnonzero(piece < 0)
+            piece[rows] = _drained(window, (tid, key, time), (flags & RWF_OF_DRAINED) != 0, own)[
+                rows
+            ]
         blocks = window.columns("aio_submit", "iocb_key", "enter_ns")
         block = block_of(window, own_key, begin)
         of = np.full(len(blocks["enter_ns"]), -1)
@@ -61,3 +69,23 @@ class Chains:
         """Whether that was submitted by anybody that is recorded, of a piece or not."""
         found: NDArray[np.bool_] = self._submitted.at_or_before(key, time_ns) >= 0
         return found
+
+
+def _drained(
+    window: Window, submitted: tuple[Ints, Ints, Ints], drains: NDArray[np.bool_], own: Ints
+) -> Ints:
+    """Of submissions (thread, key, when), in order, the first drained piece behind each that waits
+    for it; -1: none does. ``own``: of each, the piece that it is itself.
+
+    It is complete before that is handed over, or is another ring's.
+    """
+    tid, key, time = submitted
+    done = completions(window, "request_key")
+    row = completion_of(key, time, done["request_key"], done["time_ns"])
+    done_ns = at(done["time_ns"], row)
+    place = np.where((own >= 0) & drains, np.arange(len(own)), len(own))
+    following = np.minimum.accumulate(place[::-1])[::-1]
+    following = np.where(following < len(own), following, -1)
+    handed_ns = handed_at(window, at(key, following), at(done_ns, following))
+    waits = (at(tid, following) == tid) & (done_ns > at(time, following)) & (done_ns <= handed_ns)
+    return np.where(waits, at(own, following), -1)

@@ -10,6 +10,7 @@ from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios
 from iostrata.stitch.completed_by import completed_by
 from iostrata.stitch.completions import completions
+from iostrata.stitch.drained import drained
 from iostrata.stitch.enters import enters_in
 from iostrata.stitch.halted import halted
 from iostrata.stitch.handing import ahead_of_it, let_go_for_it
@@ -151,6 +152,8 @@ def handovers(
         Service(requests, completer, let_go_ns, complete),
     ):
         spans.extend(short_of_cpu(waits, sleeps, numbers.sleep, OWN))
+    beginning = drained(spans, window, np.flatnonzero(pieces.request_key != 0), runs)
+    spans.extend(short_of_cpu(beginning, sleeps, numbers.sleep, OWN))
 
 
 def _asked(window: Window, owners: Owners, piece: Ints, tid: Ints, begin_ns: Ints) -> Ints:

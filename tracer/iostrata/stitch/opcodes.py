@@ -16,8 +16,10 @@ URING_FTRUNCATE: Final = 55
 URING_CHANGES: Final = (URING_FALLOCATE, URING_FTRUNCATE)
 URING_FSYNC_DATASYNC: Final = 1
 # Of the recorder: flags of a request of io_uring, beside its own (events.h).
+RWF_OF_DRAINED: Final = 0x20000000
 RWF_OF_LINKED: Final = 0x40000000
 RWF_OF_SILENT: Final = 0x80000000
+RWF_OF_RECORDER: Final = RWF_OF_DRAINED | RWF_OF_LINKED | RWF_OF_SILENT
 AIO_FSYNC, AIO_FDSYNC = 2, 3
 AIO_WRITES: Final = (1, 8)
 AIO_READS: Final = (0, 7)

@@ -50,6 +50,7 @@ from iostrata.stitch.opcodes import (
     AIO_READS,
     AIO_WRITES,
     RWF_OF_LINKED,
+    RWF_OF_RECORDER,
     RWF_OF_SILENT,
     URING_CHANGES,
     URING_FALLOCATE,
@@ -308,7 +309,7 @@ def _of_uring(trace: Trace) -> Submissions:
     if cuts.any():
         method[cuts] = method_of_cut(trace, known, rwf)[cuts]
     if allocates.any():
-        method[allocates & ~allocated(trace, known, rwf & ~(RWF_OF_LINKED | RWF_OF_SILENT))] = PLAIN
+        method[allocates & ~allocated(trace, known, rwf & ~RWF_OF_RECORDER)] = PLAIN
     method, flush = _syncs_of_uring(opcode, rwf, method)
     complete = at(completed["time_ns"], done)
     begin, end = _around(trace, submitted, complete)

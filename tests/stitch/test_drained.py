@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""io_uring's drained requests wait for what those before them in their ring wait for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from iostrata.stitch.opcodes import RWF_OF_DRAINED
+from iostrata.trace.layout import CALL_IO_URING_ENTER
+from tests.stitch.test_truth import accounts, analysed, conserves
+from tests.stitch.test_uring import (
+    DISK,
+    FILE,
+    INTERRUPTIBLE,
+    UNINTERRUPTIBLE,
+    WORKER,
+    WRITER,
+    resumes,
+    worlds,
+)
+from tests.synthetic import Request, World, submit
+
+WRITE, FSYNC, DEVICE_NS, PAIRS = 23, 3, 20_000, 3
+RUNS = {WRITE: 2_000, FSYNC: 23_000}
+# Until the submitter has a CPU again, and what it has to do then; until the worker has one for a
+# write, for its sync, and behind the disk.
+LATE_NS, BEGINS_NS, RUNNABLE_NS = 1_000, 700, 1_500
+
+
+@dataclass
+class Ring:
+    """Its requests run one after the other, each handed over when the one before is complete."""
+
+    world: World
+    now: int = 2_000
+    complete_ns: list[int] = field(default_factory=list)
+    handed_ns: list[int] = field(default_factory=list)
+
+    def submits(self, number: int, opcode: int, time: int, *, drained: bool) -> dict[str, int]:
+        size = 8192 if opcode == WRITE else 0
+        request = {"request_key": 0x70 + number, "opcode": opcode, **FILE,
+                   "rwf": RWF_OF_DRAINED * drained, "size_bytes": size}  # fmt: skip
+        self.world.emit("io_uring_submit_req", time, WRITER, **request)
+        return request
+
+    def runs(self, request: dict[str, int]) -> None:
+        handed, sync = self.now, request["opcode"] == FSYNC
+        self.handed_ns.append(handed)
+        self.world.emit("io_uring_queue_async_work", handed, WRITER, **request)
+        resumes(self.world, WORKER, handed - 400, handed + 200, handed + 700, WRITER, INTERRUPTIBLE)
+        if sync:
+            self.world.emit(
+                "io_uring_work", handed + 1_000, WORKER, request_key=request["request_key"]
+            )
+            submit(self.world, DISK, WORKER, handed + 1_000,
+                   Request(queue=500, scheduler=None, device=DEVICE_NS))  # fmt: skip
+            resumes(self.world, WORKER, handed + 2_000, handed + 21_500, handed + 22_000, 0,
+                    UNINTERRUPTIBLE)  # fmt: skip
+        done = handed + RUNS[request["opcode"]]
+        self.world.emit("io_uring_complete", done, WORKER, result=0, **request)
+        if sync:
+            self.world.emit("io_uring_work", done + 100, WORKER, request_key=0)
+        self.complete_ns.append(done)
+        wake = done + 300
+        resumes(self.world, WRITER, handed + 500, wake, wake + LATE_NS, WORKER, INTERRUPTIBLE)
+        self.now = wake + LATE_NS + BEGINS_NS
+
+    def returns(self) -> int:
+        end = self.now + 3_000
+        self.world.emit("syscall", end, WRITER, enter_ns=500, call=CALL_IO_URING_ENTER, tgid=WRITER)
+        return end
+
+
+@pytest.mark.parametrize("drained", ["all", "syncs", "none"])
+def test_each_waits_for_all_before_it(drained: str) -> None:
+    """Three writes and their syncs, by turns: the last sync waits for the disk three times."""
+    ring = Ring(worlds())
+    requests = [
+        ring.submits(number, (WRITE, FSYNC)[number % 2], 1_000 + 100 * number,
+                     drained=drained == "all" or (drained == "syncs" and number % 2 > 0))
+        for number in range(2 * PAIRS)
+    ]  # fmt: skip
+    for request in requests:
+        ring.runs(request)
+    end = ring.returns()
+    found = analysed(ring.world)
+    conserves(found)
+    for number, account in enumerate(accounts(found)[WRITER]):
+        if drained == "none":
+            assert account["device.data"] == DEVICE_NS
+            continue
+        assert account["device.data"] == (number + 1) * DEVICE_NS
+        # The submitter behind each of all, as it has the call return behind the last.
+        late_ns = LATE_NS * len(requests)
+        assert account["wakeup.runqueue"] == late_ns + RUNNABLE_NS * (number + 1)
+        behind = len(requests) - 2 * number - 1
+        assert account["wakeup.reap"] == end - ring.complete_ns[2 * number + 1] - LATE_NS * behind
+        # Until each of those before is let go, and begins.
+        assert account["residual"] <= (2 * number + 2) * 1_000
+
+
+def test_another_ring_of_its_thread_is_not_waited_for() -> None:
+    """What is before it there goes on behind its own end."""
+    ring = Ring(worlds())
+    other = ring.submits(9, FSYNC, 900, drained=False)
+    ring.world.emit("io_uring_queue_async_work", 950, WRITER, **other)
+    requests = [ring.submits(number, FSYNC, 1_000 + 100 * number, drained=True)
+                for number in range(2)]  # fmt: skip
+    for request in requests:
+        ring.runs(request)
+    submit(ring.world, DISK, WORKER + 1, 1_500, Request(queue=500, scheduler=None, device=90_000))
+    ring.world.emit("io_uring_complete", ring.now, WORKER, result=0, **other)
+    ring.returns()
+    found = analysed(ring.world)
+    conserves(found)
+    _, *mine = accounts(found)[WRITER]
+    assert [account["device.data"] for account in mine] == [DEVICE_NS, 2 * DEVICE_NS]

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stage stitch: io_uring's drained requests in, what they waited for before they began out.
+
+What is drained (IOSQE_IO_DRAIN) begins when all that its ring was given before is complete, and its
+submitter has taken that: then it is handed over to a worker. Until then it waits for what those
+wait for.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from iostrata.columns import Ints, at, changes, order_of, outside, overlapping
+from iostrata.stitch.completions import completion_of, completions
+from iostrata.stitch.enters import enters_in
+from iostrata.stitch.links import submission_of, submissions_in
+from iostrata.stitch.opcodes import RWF_OF_DRAINED
+from iostrata.stitch.runs import Runs
+from iostrata.stitch.serving import Service
+from iostrata.stitch.spans import Edges, SpanList, follow
+from iostrata.stitch.taken import handed_at
+from iostrata.stitch.window import Window
+
+MOST_BEFORE: Final = 64
+"""So many requests are followed at each end of a wait for those before: each takes room."""
+
+
+def drained(spans: SpanList, window: Window, requests: Ints, runs: Runs) -> Service:
+    """Adds what drained pieces waited for while others before them were under way; when they needed
+    their submitter, to take what was complete and to begin with them.
+
+    ``requests``: the pieces that are requests; ``spans``: of all pieces.
+    """
+    submitted = submissions_in(window, "request_key", "rwf")
+    none = np.zeros(0, np.int64)
+    if not (submitted["rwf"] & RWF_OF_DRAINED).any():
+        return Service(none, none, none, none)
+    pieces = window.pieces
+    row = submission_of(window, pieces.request_key[requests], pieces.begin_ns[requests])
+    requests, row = requests[row >= 0], row[row >= 0]
+    key, time = submitted["request_key"], submitted["time_ns"]
+    told = completions(window, "request_key")
+    done = completion_of(key, time, told["request_key"], told["time_ns"])
+    order = order_of(time[row])
+    requests, row = requests[order], row[order]
+    tid, end_ns = pieces.tid[requests], at(told["time_ns"], done[row])
+    begin_ns = _begun(window, requests, runs, end_ns)
+    drains = (submitted["rwf"][row] & RWF_OF_DRAINED) != 0
+    since_ns = pieces.begin_ns[requests]
+    begin_ns = np.where(drains, begin_ns, since_ns)
+    waits = np.flatnonzero(drains & (begin_ns > since_ns))
+    others = np.flatnonzero((end_ns > begin_ns) & (begin_ns >= 0))
+    one, other = overlapping(
+        tid[waits], since_ns[waits], begin_ns[waits], tid[others], begin_ns[others],
+        end_ns[others], MOST_BEFORE,
+    )  # fmt: skip
+    one, other = waits[one], others[other]
+    # What another ring of its thread was given is not over by then, but by chance.
+    before = np.flatnonzero((other < one) & (end_ns[other] <= begin_ns[one]))
+    one, other = one[before], other[before]
+    since, until = np.maximum(begin_ns[other], since_ns[one]), end_ns[other]
+    one, other, since, until = _last(one, other, since, until)
+    found = spans.collect()
+    spans.extend(follow(found, Edges(requests[other], requests[one], since, until)))
+    place = np.searchsorted(waits, one)
+    left, since, until = outside(since_ns[waits], begin_ns[waits], place, since, until)
+    left = waits[left]
+    known = np.flatnonzero(until > since)
+    left, since, until = left[known], since[known], until[known]
+    calls = window.once(enters_in)
+    enter_ns = at(calls.enter_ns, calls.submitting(tid[left], until))
+    away = np.flatnonzero(enter_ns > since)
+    spans.add(requests[left[away]], "wakeup.reap", since[away], enter_ns[away])
+    return Service(requests[left], tid[left], since, until)
+
+
+def _begun(window: Window, requests: Ints, runs: Runs, end_ns: Ints) -> Ints:
+    """When each request was handed over, or what is run for it was first; -1: never."""
+    key = window.pieces.request_key[requests]
+    handed = handed_at(window, key, end_ns)
+    handed = np.where(handed >= window.pieces.begin_ns[requests], handed, -1)
+    first = np.full(len(window.pieces), np.iinfo(np.int64).max)
+    np.minimum.at(first, runs.piece, runs.handed_ns)
+    return np.where(handed >= 0, np.minimum(handed, first[requests]), -1)
+
+
+def _last(one: Ints, other: Ints, since: Ints, until: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """Of others at once, that which ends last is what is waited for: each until one of those
+    begins."""
+    order = order_of(one, -until, since)
+    one, other, since, until = (column[order] for column in (one, other, since, until))
+    if not len(one):
+        return one, other, since, until
+    number = np.cumsum(changes(one)) - 1
+    shift = number * (int(until.max() - since.min()) + 1)
+    least = np.minimum.accumulate(since - shift) + shift
+    before = np.append(until[:1], least[:-1])
+    until = np.where(changes(one), until, np.minimum(before, until))
+    known = np.flatnonzero(until > since)
+    known = known[order_of(one[known], since[known])]
+    return one[known], other[known], since[known], until[known]
