@@ -38,9 +38,9 @@ def waited_for_disk(requests: Path, file: str, mode: str, to: Path) -> NDArray[n
     return of_round
 
 
-@pytest.mark.parametrize("mode", ["cached", "polled-cached"])
+@pytest.mark.parametrize("mode", ["cached", "polled-cached", "drained"])
 def test_a_worker_has_one_after_the_other(requests: Path, slow: Path, mode: str) -> None:
-    """Of a file. Each takes the disk two requests: data and a flush."""
+    """Of a file; or the ring has. Each takes the disk two requests: data and a flush."""
     file = slow / mode
     with file.open("wb") as written:
         written.write(bytes(2 * ROUNDS * DEPTH * SIZE))

@@ -10,6 +10,7 @@
  * refused: an fsync with a flag that there is not
  * cancelled: an fsync behind a write that fails
  * direct, cached: so many synchronous writes at once; of the latter a worker has one after the other
+ * drained: likewise, directly, each drained
  * polled-direct, polled-cached: the same, submitted by the kernel's own thread
  * polled-clock: as polled-direct; behind each round, what CLOCK_MONOTONIC says, ns
  * vector: a synchronous write of two registered buffers
@@ -128,6 +129,18 @@ static void cached(int fd, int number)
 {
 	check(!fcntl(fd, F_SETFL, 0), "fcntl");
 	direct(fd, number);
+}
+
+static void drained(int fd, int number)
+{
+	for (int place = 0; place < DEPTH; place++) {
+		struct io_uring_sqe *entry = write_of(fd, 2 * (number * DEPTH + place));
+
+		entry->rw_flags = RWF_DSYNC;
+		entry->flags = IOSQE_IO_DRAIN;
+	}
+	ring_enter(DEPTH, DEPTH);
+	ring_reap();
 }
 
 static void clocked(int fd, int number)
@@ -396,6 +409,7 @@ static const struct mode {
 	{ "worker", worker, 0 },
 	{ "direct", direct, 0 },
 	{ "cached", cached, 0 },
+	{ "drained", drained, 0 },
 	{ "polled-direct", direct, IORING_SETUP_SQPOLL },
 	{ "polled-cached", cached, IORING_SETUP_SQPOLL },
 	{ "polled-clock", clocked, IORING_SETUP_SQPOLL },
