@@ -157,6 +157,31 @@ def test_no_other_is_let_go_while_one_is_kept_in_the_midst_of_something(kept: in
     assert found["wakeup.worker"] == 2_000 + 1_800
 
 
+@pytest.mark.parametrize("later", [True, False])
+def test_so_it_is_while_one_is_kept_that_says_nothing(later: bool) -> None:
+    """It was let go for what is not recorded, or for what it runs without a word. That it says
+    something ``later``, or not, is nothing to it."""
+    world = worlds()
+    world.emit("thread", 1, WRITER, tgid=WRITER, subject_tid=SECOND, kind=THREAD_WORKER,
+               comm=b"iou-wrk-100")  # fmt: skip
+    world.emit("thread", 1, WRITER, tgid=WRITER, subject_tid=WORKER, kind=THREAD_WORKER,
+               comm=b"iou-wrk-100")  # fmt: skip
+    handed_over(world, 0x80, 3_000, opcode=23, open_flags=O_DSYNC)
+    world.emit("syscall", 5_500, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    resumes(world, WORKER, 500, 3_500, 7_000, WRITER, INTERRUPTIBLE)
+    world.emit("sched_resume", 40_000, WORKER, off_ns=9_000, wake_ns=0, state=0,
+               subject_tid=WORKER)  # fmt: skip
+    resumes(world, SECOND, 400, 41_800, 42_000, WRITER, INTERRUPTIBLE)
+    works(world, SECOND, 0x80, 43_000, 43_100)
+    if later:
+        resumes(world, WORKER, 41_600, 80_000, 80_500, WRITER, INTERRUPTIBLE)
+        world.emit("io_uring_work", 81_000, WORKER, request_key=0x90)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    (found,) = accounts(breakdown)[WRITER]
+    assert found["wakeup.runqueue"] == 2_000 + 31_000 + 200 + 1_400
+
+
 @pytest.mark.parametrize("pool", ["1", "u1"])
 def test_what_a_cpu_s_pool_is_to_do_waits_for_who_is_kept_there(pool: str) -> None:
     """A worker of the kernel's is preempted from 15000 to 90000, in the midst of something; another

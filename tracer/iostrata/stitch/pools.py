@@ -179,10 +179,10 @@ class Pools:
 
     @cached_property
     def _without_cpu(self) -> Service:
-        """Workers that were to begin with something, or were kept in the midst of it: no other is
-        let go before they sleep (nr_running, io_uring/io-wq.c). ``owner``: whose they are."""
-        kept = np.flatnonzero(~self._sleeps.asleep & self._at_one)
-        some = self._sleeps.rows(np.concatenate([self._free, kept]))
+        """Workers that were to begin with something, or were kept from going on: no other is let
+        go before they sleep (nr_running, io_uring/io-wq.c), be they at something, at what they say
+        nothing of, or through with it. ``owner``: whose they are."""
+        some = self._sleeps.rows(np.flatnonzero(self._idle | ~self._sleeps.asleep))
         return Service(self._thread_of(some.tid), some.tid, some.runnable_ns, some.on_ns)
 
     @cached_property
