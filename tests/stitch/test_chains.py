@@ -49,6 +49,34 @@ def test_a_sync_makes_durable_what_it_is_linked_behind(who_completes: str) -> No
     assert breakdown.quality.plain_writes == 0
 
 
+@pytest.mark.parametrize("point", ["ext4_sync_file", "xfs_file_fsync"])
+@pytest.mark.parametrize("looks", [36_000, 45_000])
+def test_a_sync_has_what_is_complete_when_its_worker_looks(looks: int, point: str) -> None:
+    """It is handed over at 32000, before the write is complete, at 40000. Another sync is behind
+    both."""
+    world = World()
+    world.target(100)
+    for worker in (101, 102):
+        world.emit("thread", 1, 100, tgid=100, subject_tid=worker, kind=THREAD_WORKER,
+                   comm=b"iou-wrk-1")  # fmt: skip
+    write = {"request_key": 0x70, "opcode": WRITE, "inode": 12, "dev": DISK, "size_bytes": 8192}
+    file = {"inode": 12, "dev": DISK}
+    syncs = [{"request_key": key, "opcode": FSYNC, "size_bytes": 0, **file} for key in (0x80, 0x90)]
+    for time, request in ((2_000, write), (31_000, syncs[0]), (90_000, syncs[1])):
+        world.emit("io_uring_submit_req", time, 100, **request)
+        world.emit("io_uring_queue_async_work", time + 1_000, 100, **request)
+    world.emit("io_uring_complete", 40_000, 101, result=8192, **write)
+    for begin, end, sync in ((looks, 60_000, syncs[0]), (92_000, 95_000, syncs[1])):
+        if point == "ext4_sync_file":
+            world.emit(point, end - 100, 102, enter_ns=begin, **file)
+        else:
+            world.emit(point, begin, 102, **file)
+        world.emit("io_uring_complete", end, 102, result=0, **sync)
+    world.emit("syscall", 99_000, 100, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=100)
+    sizes = analysed(world).writes.size_bytes.tolist()
+    assert sizes == ([8192, 0] if looks > 40_000 else [0, 8192])
+
+
 def test_what_a_worker_runs_is_its_request_s_without_a_sync_of_a_file_system() -> None:
     """On a block device two syncs are handed to one worker, which takes one after the other."""
     world = World()

@@ -8,7 +8,7 @@ completion as the caller sees it (libaio: until io_getevents returned it).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -62,7 +62,8 @@ from iostrata.stitch.opcodes import (
     URING_SYNC_FILE_RANGE,
     URING_WRITES,
 )
-from iostrata.stitch.taken import taken_up
+from iostrata.stitch.syncs import SYNCS, WHOLE
+from iostrata.stitch.taken import Taken, taken_up
 from iostrata.stitch.window import whole
 from iostrata.trace import Points, Trace
 
@@ -327,7 +328,9 @@ def _of_uring(trace: Trace) -> Submissions:
         key=submitted["request_key"],
         begin_ns=begin,
         end_ns=np.where(done >= 0, end, np.where(method == PLAIN, following, unfinished)),
-        effect_ns=np.where(flush, taken.begin_ns, np.where(done >= 0, taken.end_ns, following)),
+        effect_ns=np.where(
+            flush, _looked(trace, taken, known), np.where(done >= 0, taken.end_ns, following)
+        ),
         tid=submitted["tid"],
         tgid=process_of(trace, submitted["tid"], submitted["time_ns"]),
         device_key=known["dev"],
@@ -345,6 +348,22 @@ def _of_uring(trace: Trace) -> Submissions:
     some = flush | found.read | found.changes | one_of(opcode, URING_WRITES)
     found = found.rows(np.flatnonzero(some))
     return Submissions(**joined([found, _refused(trace, completed, done)]))
+
+
+def _looked(trace: Trace, taken: Taken, known: Mapping[str, Ints]) -> Ints:
+    """When syncs looked at what there is: as their file system's sync began, in the worker that ran
+    them, or they were taken up, where that is not told."""
+    tid, inode, enter = [], [], []
+    for point in SYNCS:
+        name = "enter_ns" if point in WHOLE else "time_ns"
+        told = columns_of(trace.points[point], "tid", "inode", *({name} - {"time_ns"}))
+        tid.append(told["tid"])
+        inode.append(told["inode"])
+        enter.append(told[name])
+    by, of, since = (np.concatenate(parts) for parts in (tid, inode, enter))
+    last = AsOf(by, since).at_or_before(taken.worker, taken.end_ns)
+    own = (at(of, last) == known["inode"]) & (taken.worker >= 0)
+    return np.where(own, np.maximum(at(since, last), taken.begin_ns), taken.begin_ns)
 
 
 def _silent(submitted: dict[str, Ints], done: Ints) -> Ints:
