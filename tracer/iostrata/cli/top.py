@@ -41,9 +41,7 @@ def top(
     ] = None,
     speed: Annotated[
         float,
-        typer.Option(
-            "--speed", metavar="N", min=0.001, max=1e6, help="With --replay: N times it."
-        ),
+        typer.Option("--speed", metavar="N", min=0.001, max=1e6, help="With --replay: N times it."),
     ] = 1,
     seconds: Annotated[
         int, typer.Option("--seconds", metavar="N", min=1, max=60, help="The table's time.")
