@@ -8,7 +8,7 @@ completion as the caller sees it (libaio: until io_getevents returned it).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -329,7 +329,9 @@ def _of_uring(trace: Trace) -> Submissions:
         begin_ns=begin,
         end_ns=np.where(done >= 0, end, np.where(method == PLAIN, following, unfinished)),
         effect_ns=np.where(
-            flush, _looked(trace, taken, known), np.where(done >= 0, taken.end_ns, following)
+            flush,
+            _looked(trace, taken, known["inode"], flush),
+            np.where(done >= 0, taken.end_ns, following),
         ),
         tid=submitted["tid"],
         tgid=process_of(trace, submitted["tid"], submitted["time_ns"]),
@@ -350,9 +352,12 @@ def _of_uring(trace: Trace) -> Submissions:
     return Submissions(**joined([found, _refused(trace, completed, done)]))
 
 
-def _looked(trace: Trace, taken: Taken, known: Mapping[str, Ints]) -> Ints:
-    """When syncs looked at what there is: as their file system's sync began, in the worker that ran
-    them, or they were taken up, where that is not told."""
+def _looked(trace: Trace, taken: Taken, inodes: Ints, syncs: NDArray[np.bool_]) -> Ints:
+    """When those of the requests that are syncs looked at what there is: as their file system's
+    began, in the worker that ran them, or they were taken up, where that is not told."""
+    if not (syncs & (taken.worker >= 0)).any():
+        # Nothing of file systems' syncs need be read.
+        return taken.begin_ns
     tid, inode, enter = [], [], []
     for point in SYNCS:
         name = "enter_ns" if point in WHOLE else "time_ns"
@@ -362,7 +367,7 @@ def _looked(trace: Trace, taken: Taken, known: Mapping[str, Ints]) -> Ints:
         enter.append(told[name])
     by, of, since = (np.concatenate(parts) for parts in (tid, inode, enter))
     last = AsOf(by, since).at_or_before(taken.worker, taken.end_ns)
-    own = (at(of, last) == known["inode"]) & (taken.worker >= 0)
+    own = (at(of, last) == inodes) & (taken.worker >= 0)
     return np.where(own, np.maximum(at(since, last), taken.begin_ns), taken.begin_ns)
 
 
