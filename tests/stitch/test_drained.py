@@ -117,3 +117,25 @@ def test_another_ring_of_its_thread_is_not_waited_for() -> None:
     conserves(found)
     _, *mine = accounts(found)[WRITER]
     assert [account["device.data"] for account in mine] == [DEVICE_NS, 2 * DEVICE_NS]
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_whose_submitter_is_away_waits_for_it_if_anything_is_there_to_be_taken(
+    *, taken: bool
+) -> None:
+    """Else it may wait for what the recorder does not tell of, as a read of a pipe."""
+    ring, enter = Ring(worlds()), 50_000
+    write = ring.submits(8, WRITE, 900, drained=False)
+    sync = ring.submits(0, FSYNC, 1_000, drained=True)
+    call = {"call": CALL_IO_URING_ENTER, "tgid": WRITER}
+    ring.world.emit("syscall", 1_600, WRITER, enter_ns=500, **call)
+    ring.world.emit("io_uring_complete", enter + 300 if taken else 1_300, WRITER, result=0, **write)
+    ring.now = enter + 600
+    ring.runs(sync)
+    ring.world.emit("syscall", ring.now + 3_000, WRITER, enter_ns=enter, **call)
+    found = analysed(ring.world)
+    conserves(found)
+    (account,) = accounts(found)[WRITER]
+    away = account["wakeup.reap" if taken else "residual"]
+    # And for what is complete behind it, until its call returns.
+    assert enter - 1_600 <= away <= enter + 4_000

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import Ints, at, changes, order_of, outside, overlapping
+from iostrata.columns import AsOf, Ints, at, changes, order_of, outside, overlapping
 from iostrata.stitch.completions import completion_of, completions
 from iostrata.stitch.enters import enters_in
 from iostrata.stitch.links import submission_of, submissions_in
@@ -41,7 +41,7 @@ def drained(spans: SpanList, window: Window, requests: Ints, runs: Runs) -> Serv
     row = submission_of(window, pieces.request_key[requests], pieces.begin_ns[requests])
     requests, row = requests[row >= 0], row[row >= 0]
     key, time = submitted["request_key"], submitted["time_ns"]
-    told = completions(window, "request_key")
+    told = completions(window, "request_key", "tid")
     done = completion_of(key, time, told["request_key"], told["time_ns"])
     order = order_of(time[row])
     requests, row = requests[order], row[order]
@@ -71,7 +71,9 @@ def drained(spans: SpanList, window: Window, requests: Ints, runs: Runs) -> Serv
     left, since, until = left[known], since[known], until[known]
     calls = window.once(enters_in)
     enter_ns = at(calls.enter_ns, calls.submitting(tid[left], until))
-    away = np.flatnonzero(enter_ns > since)
+    # It had something to take then; a read, or a timer, that was not over is not told of.
+    taken = AsOf(told["tid"], told["time_ns"]).at_or_before(tid[left], until)
+    away = np.flatnonzero((enter_ns > since) & (at(told["time_ns"], taken) >= enter_ns))
     spans.add(requests[left[away]], "wakeup.reap", since[away], enter_ns[away])
     return Service(requests[left], tid[left], since, until)
 
