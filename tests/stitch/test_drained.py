@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from iostrata.stitch.opcodes import RWF_OF_DRAINED
+from iostrata.stitch.opcodes import RWF_OF_DRAINED, RWF_OF_LINKED
 from iostrata.trace.layout import CALL_IO_URING_ENTER
 from tests.stitch.test_truth import accounts, analysed, conserves
 from tests.stitch.test_uring import (
@@ -38,17 +38,22 @@ class Ring:
     complete_ns: list[int] = field(default_factory=list)
     handed_ns: list[int] = field(default_factory=list)
 
-    def submits(self, number: int, opcode: int, time: int, *, drained: bool) -> dict[str, int]:
+    def submits(
+        self, number: int, opcode: int, time: int, *, drained: bool, linked: bool = False
+    ) -> dict[str, int]:
         size = 8192 if opcode == WRITE else 0
-        request = {"request_key": 0x70 + number, "opcode": opcode, **FILE,
-                   "rwf": RWF_OF_DRAINED * drained, "size_bytes": size}  # fmt: skip
+        rwf = RWF_OF_DRAINED * drained | RWF_OF_LINKED * linked
+        request = {"request_key": 0x70 + number, "opcode": opcode, **FILE, "rwf": rwf,
+                   "size_bytes": size}  # fmt: skip
         self.world.emit("io_uring_submit_req", time, WRITER, **request)
         return request
 
-    def runs(self, request: dict[str, int]) -> None:
+    def runs(self, request: dict[str, int], *, linked: bool = False) -> None:
+        """``linked``: behind the last one, without being handed over."""
         handed, sync = self.now, request["opcode"] == FSYNC
         self.handed_ns.append(handed)
-        self.world.emit("io_uring_queue_async_work", handed, WRITER, **request)
+        if not linked:
+            self.world.emit("io_uring_queue_async_work", handed, WRITER, **request)
         resumes(self.world, WORKER, handed - 400, handed + 200, handed + 700, WRITER, INTERRUPTIBLE)
         if sync:
             self.world.emit(
@@ -117,6 +122,23 @@ def test_another_ring_of_its_thread_is_not_waited_for() -> None:
     conserves(found)
     _, *mine = accounts(found)[WRITER]
     assert [account["device.data"] for account in mine] == [DEVICE_NS, 2 * DEVICE_NS]
+
+
+def test_a_chain_begins_with_its_first_one() -> None:
+    """Each sync is linked behind its write; the second, and with it its chain, is drained."""
+    ring = Ring(worlds())
+    requests = [
+        ring.submits(number, (WRITE, FSYNC)[number % 2], 1_000 + 100 * number,
+                     drained=number == 3, linked=number % 2 == 0)
+        for number in range(4)
+    ]  # fmt: skip
+    for number, request in enumerate(requests):
+        ring.runs(request, linked=number % 2 > 0)
+    ring.returns()
+    found = analysed(ring.world)
+    conserves(found)
+    each = accounts(found)[WRITER]
+    assert [account["device.data"] for account in each] == [DEVICE_NS, 2 * DEVICE_NS]
 
 
 @pytest.mark.parametrize("taken", [True, False])

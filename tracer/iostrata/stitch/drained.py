@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import AsOf, Ints, at, changes, order_of, outside, overlapping
+from iostrata.columns import NEVER, AsOf, Ints, at, changes, order_of, outside, overlapping
 from iostrata.stitch.completions import completion_of, completions
 from iostrata.stitch.enters import enters_in
 from iostrata.stitch.links import submission_of, submissions_in
@@ -82,10 +82,12 @@ def _begun(window: Window, requests: Ints, runs: Runs, end_ns: Ints) -> Ints:
     """When each request was handed over, or what is run for it was first; -1: never."""
     key = window.pieces.request_key[requests]
     handed = handed_at(window, key, end_ns)
-    handed = np.where(handed >= window.pieces.begin_ns[requests], handed, -1)
-    first = np.full(len(window.pieces), np.iinfo(np.int64).max)
+    handed = np.where(handed >= window.pieces.begin_ns[requests], handed, NEVER)
+    # Of a chain, one of which is drained, all are: the first is handed over.
+    first = np.full(len(window.pieces), NEVER)
     np.minimum.at(first, runs.piece, runs.handed_ns)
-    return np.where(handed >= 0, np.minimum(handed, first[requests]), -1)
+    begun = np.minimum(handed, first[requests])
+    return np.where(begun < NEVER, begun, -1)
 
 
 def _last(one: Ints, other: Ints, since: Ints, until: Ints) -> tuple[Ints, Ints, Ints, Ints]:
