@@ -124,6 +124,24 @@ def test_another_ring_of_its_thread_is_not_waited_for() -> None:
     assert [account["device.data"] for account in mine] == [DEVICE_NS, 2 * DEVICE_NS]
 
 
+def test_what_is_behind_a_drained_one_begins_no_sooner() -> None:
+    """A write, whose sync is drained, and another sync, which is not."""
+    ring = Ring(worlds())
+    requests = [
+        ring.submits(number, WRITE if number == 0 else FSYNC, 1_000 + 100 * number,
+                     drained=number == 1)
+        for number in range(3)
+    ]  # fmt: skip
+    for request in requests:
+        ring.runs(request)
+    ring.returns()
+    found = analysed(ring.world)
+    conserves(found)
+    each = accounts(found)[WRITER]
+    assert [account["device.data"] for account in each] == [DEVICE_NS, 2 * DEVICE_NS]
+    assert all(account["residual"] <= 6_000 for account in each)
+
+
 def test_a_chain_begins_with_its_first_one() -> None:
     """Each sync is linked behind its write; the second, and with it its chain, is drained."""
     ring = Ring(worlds())

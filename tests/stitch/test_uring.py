@@ -414,6 +414,29 @@ def test_a_worker_is_at_what_is_linked_behind_what_it_ran_unrecorded() -> None:
     }]  # fmt: skip
 
 
+def test_a_sync_begins_when_what_is_not_recorded_between_it_and_its_write_is_complete() -> None:
+    """The worker reads a message until 90000, and goes on with the sync: no wait of either."""
+    world = worlds()
+    write = direct_write(0x70, open_flags=0, rwf=RWF_OF_LINKED)
+    sync = {"request_key": 0x80, "opcode": 3, **FILE}
+    linked_pair(world, write, sync)
+    world.emit("io_uring_queue_async_work", 3_000, WRITER, **write)
+    resumes(world, WORKER, 500, 3_500, 5_000, WRITER, INTERRUPTIBLE)
+    world.emit("io_uring_work", 5_000, WORKER, request_key=0x70)
+    world.emit("io_uring_complete", 7_000, WORKER, result=8192, **write)
+    world.emit("io_uring_unlinked", 90_000, WORKER, request_key=0x80)
+    world.emit("io_uring_work", 91_000, WORKER, request_key=0x80)
+    submit(world, DISK, WORKER, 92_000, Request(queue=500, scheduler=None, device=20_000))
+    resumes(world, WORKER, 93_000, 112_500, 113_500, 0, UNINTERRUPTIBLE)
+    world.emit("io_uring_complete", 115_000, WORKER, result=0, **sync)
+    resumes(world, WRITER, 4_000, 115_500, 117_000, WORKER, INTERRUPTIBLE)
+    world.emit("syscall", 118_000, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    assert breakdown.writes.size_bytes.tolist() == [8192]
+    assert breakdown.writes.latency_ns.tolist() == [118_000 - 90_000]
+
+
 def test_what_is_linked_ends_with_the_call_that_submits_it() -> None:
     """The last one of a call says that it is linked: what the next call submits is not."""
     world = worlds()

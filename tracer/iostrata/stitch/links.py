@@ -116,8 +116,10 @@ def _links(window: Window) -> Links:
     inside = Containing(calls["tid"][rows], enter, calls["time_ns"][rows])
     call = inside.find(submitted["tid"], time)
     behind = _behind(submitted, call)
-    complete = at(completed["time_ns"], done)
-    since = np.maximum(_ended(window, submitted, complete, behind), _unlinked(trace, submitted))
+    complete, unlinked = at(completed["time_ns"], done), _unlinked(trace, submitted)
+    # What is not recorded is in between.
+    behind[unlinked >= 0] = -1
+    since = np.maximum(_ended(window, submitted, complete, behind), unlinked)
     # Nothing tells of two rings of one thread of the kernel: what was linked is not complete yet.
     since = np.where((complete >= 0) & (since > complete), -1, since)
     begin = np.maximum(time, since)
