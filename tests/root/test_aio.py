@@ -20,6 +20,8 @@ PROGRAMS = Path(__file__).parent / "programs"
 ROUNDS = 10
 SIZES = {1 << 20: 50, 4096: 100}
 COLLECTED = 50
+SOME_NS = 5_000_000
+"""More than one turn of who has the CPU takes."""
 
 
 def compiled(name: str, directory: Path) -> Path:
@@ -70,9 +72,9 @@ def test_who_has_no_cpu_to_collect_what_is_complete(tmp_path: Path, disk: Path) 
     found = analyse(open_recording(Path(output)))
     assert len(found.writes) == COLLECTED
     rows = {layer.row: int(ns.sum()) for layer, ns in zip(found.layers, found.time_ns, strict=True)}
-    # The busy one has the CPU at a better priority: so do workers, which it keeps waiting as well.
-    assert waited_ns > 0.2 * found.writes.latency_ns.sum()
-    # Whoever serves it has no CPU at times, either.
+    # The busy one has the CPU at a better priority. It keeps workers waiting as well, at times them
+    # mostly: then this one waits for less.
+    assert waited_ns > SOME_NS
     assert rows["wakeup.runqueue"] >= 0.95 * waited_ns, rows
     assert rows["wakeup.reap"] < 0.1 * waited_ns, rows
 
