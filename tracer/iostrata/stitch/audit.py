@@ -3,8 +3,8 @@
 
 Each request, flush, call of the NFS client and journal commit is part of a write,
 or of nobody here: background. Background that runs on a write's own device, mount
-or journal while that write sleeps, with nothing of its own under way there, nor held
-back by a limit, and while whom it waits for does not lack a CPU, may be what it waits
+or journal while that write sleeps, with nothing of its own under way there, in a queue or
+held back by a limit, and while whom it waits for does not lack a CPU, may be what it waits
 for although nothing ties them: it is *left over*, and that is said.
 """
 

@@ -46,11 +46,9 @@ class Chains:
         following = np.where(following < len(own), following, -1)
         same = at(chain, following) == chain
         piece = np.where(same, at(own, following), -1)
-        if (flags & RWF_OF_DRAINED).any():
-            rows = np.flatnonzero(piece < 0)
-            piece[rows] = _drained(window, (tid, key, time), (flags & RWF_OF_DRAINED) != 0, own)[
-                rows
-            ]
+        drains = (flags & RWF_OF_DRAINED) != 0
+        if drains.any():
+            piece = np.where(piece < 0, _drained(window, (tid, key, time), drains, own), piece)
         blocks = window.columns("aio_submit", "iocb_key", "enter_ns")
         block = block_of(window, own_key, begin)
         of = np.full(len(blocks["enter_ns"]), -1)

@@ -34,25 +34,24 @@ def drained(spans: SpanList, window: Window, requests: Ints, runs: Runs) -> Serv
     ``requests``: the pieces that are requests; ``spans``: of all pieces.
     """
     submitted = submissions_in(window, "request_key", "tid", "rwf")
-    none = np.zeros(0, np.int64)
-    if not (submitted["rwf"] & RWF_OF_DRAINED).any():
-        return Service(none, none, none, none)
+    flagged = (submitted["rwf"] & RWF_OF_DRAINED) != 0
+    if not flagged.any():
+        return Service(*np.zeros((4, 0), np.int64))
     pieces = window.pieces
     row = submission_of(window, pieces.request_key[requests], pieces.begin_ns[requests])
     requests, row = requests[row >= 0], row[row >= 0]
     key, time = submitted["request_key"], submitted["time_ns"]
     told = completions(window, "request_key", "tid")
     done = completion_of(key, time, told["request_key"], told["time_ns"])
+    done_ns = at(told["time_ns"], done)
     order = order_of(time[row])
     requests, row = requests[order], row[order]
-    tid, end_ns = pieces.tid[requests], at(told["time_ns"], done[row])
+    tid, end_ns = pieces.tid[requests], done_ns[row]
     begin_ns = _begun(window, requests, runs, end_ns)
-    drains = (submitted["rwf"][row] & RWF_OF_DRAINED) != 0
     # Nor does what is submitted behind one begin before that does (io_drain_req, io_uring.c).
-    drained = np.flatnonzero(submitted["rwf"] & RWF_OF_DRAINED)
-    handed = handed_at(window, key[drained], at(told["time_ns"], done[drained]))
-    last = AsOf(submitted["tid"][drained], time[drained]).at_or_before(tid, time[row] - 1)
-    drains |= at(handed, last) > time[row]
+    handed = handed_at(window, key[flagged], done_ns[flagged])
+    last = AsOf(submitted["tid"][flagged], time[flagged]).at_or_before(tid, time[row] - 1)
+    drains = flagged[row] | (at(handed, last) > time[row])
     since_ns = pieces.begin_ns[requests]
     begin_ns = np.where(drains, begin_ns, since_ns)
     waits = np.flatnonzero(drains & (begin_ns > since_ns))

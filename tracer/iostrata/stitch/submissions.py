@@ -360,11 +360,11 @@ def _looked(trace: Trace, taken: Taken, inodes: Ints, syncs: NDArray[np.bool_]) 
         return taken.begin_ns
     tid, inode, enter = [], [], []
     for point in SYNCS:
-        name = "enter_ns" if point in WHOLE else "time_ns"
-        told = columns_of(trace.points[point], "tid", "inode", *({name} - {"time_ns"}))
+        extra = ("enter_ns",) if point in WHOLE else ()
+        told = columns_of(trace.points[point], "tid", "inode", *extra)
         tid.append(told["tid"])
         inode.append(told["inode"])
-        enter.append(told[name])
+        enter.append(told.get("enter_ns", told["time_ns"]))
     by, of, since = (np.concatenate(parts) for parts in (tid, inode, enter))
     last = AsOf(by, since).at_or_before(taken.worker, taken.end_ns)
     own = (at(of, last) == inodes) & (taken.worker >= 0)
