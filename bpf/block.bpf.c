@@ -269,13 +269,19 @@ int block_bio_remap(__u64 *ctx)
 	return bio_remapped(ARGUMENT(struct bio *, 0), ctx[1], ctx[2]);
 }
 
-/* Whether a kernel thread itself is at a request, which is recorded from then on. */
+/* Whether a kernel thread itself is at a request, which is recorded from then on; so is one that
+ * handles interrupts, whose own soft interrupts complete some. */
 static __always_inline bool is_by_kernel_thread(const void *ctx)
 {
-	if (!current_is_kernel_thread() || in_interrupt(ctx))
+	bool itself;
+
+	if (!current_is_kernel_thread())
 		return false;
-	thread_help(1);
-	return true;
+	itself = !in_interrupt(ctx);
+	/* Most come upon a CPU that has nothing to do. */
+	if (itself || (current_tid() && current_handles_interrupts()))
+		thread_help(1);
+	return itself;
 }
 
 /* blk_errors[] of block/blk-core.c; all others are an I/O error */

@@ -15,6 +15,24 @@
 #include "stack.bpf.h"
 #include "thread.bpf.h"
 
+/* The first eight characters of the current task's name, as they are in memory. */
+static __always_inline __u64 current_name_begins(void)
+{
+	char comm[16];
+
+	bpf_get_current_comm(comm, sizeof(comm));
+	return *(__u64 *)comm;
+}
+
+/* Whether it is a thread of the kernel's that an interrupt has (setup_irq_thread of
+ * kernel/irq/manage.c): "irq/". */
+static __always_inline bool current_handles_interrupts(void)
+{
+	char wanted[8] = { 'i', 'r', 'q', '/' }, compared[8] = { -1, -1, -1, -1 };
+
+	return (current_name_begins() & *(__u64 *)compared) == *(__u64 *)wanted;
+}
+
 #ifdef __TARGET_ARCH_arm64
 
 /* linux/preempt.h: a non-maskable interrupt, an interrupt, a soft one that is served. */
@@ -48,10 +66,8 @@ static __always_inline bool in_interrupt(const void *ctx)
 static __always_inline bool current_serves_soft_interrupts(void)
 {
 	char wanted[8] = { 'k', 's', 'o', 'f', 't', 'i', 'r', 'q' };
-	char comm[16];
 
-	bpf_get_current_comm(comm, sizeof(comm));
-	return *(__u64 *)comm == *(__u64 *)wanted;
+	return current_name_begins() == *(__u64 *)wanted;
 }
 
 /* Whether the current task, which no interrupt's stack has, is in a system call: what comes upon it in

@@ -49,6 +49,8 @@ class Depth(IntEnum):
     DEVICE = auto()
     CARRIED = auto()
     """By a driver to another machine, that has the device."""
+    DONE = auto()
+    """The device is done with it, or may be: whoever is told so has no CPU."""
 
 
 class Row(Struct, frozen=True):

@@ -43,5 +43,6 @@ THROTTLE: Final = Declaration(
         Rank("lower.throttle.cpu", "throttle.cpu", Depth.BELOW),
         Rank("lower.throttle.io", "throttle.io", Depth.BELOW),
         Rank("served.throttle.cpu", "throttle.cpu", Depth.SERVED),
+        Rank("done.throttle.cpu", "throttle.cpu", Depth.DONE),
     ),
 )

@@ -54,8 +54,8 @@ WAKEUP: Final = Declaration(
             "OS",
             "it, or who serves it, could run, but another task has the CPU",
             ("sched_resume",),
-            "other tasks have the CPU: too much load, a low priority, or a CPU that must wake "
-            "from deep sleep.",
+            "other tasks have the CPU: too much load, a low priority (of a disk's interrupt, too, "
+            "where that has a thread), or a CPU that must wake from deep sleep.",
             "#43a047",
             "wake",
             cause="waiting for a CPU",
@@ -75,6 +75,9 @@ WAKEUP: Final = Declaration(
         Rank("lower.wakeup.runqueue", "wakeup.runqueue", Depth.BELOW),
         Rank("lower.wakeup.interrupt", "wakeup.interrupt", Depth.BELOW),
         Rank("served.wakeup.runqueue", "wakeup.runqueue", Depth.SERVED),
+        Rank("done.wakeup.runqueue", "wakeup.runqueue", Depth.DONE),
+        # Nothing tells whether it waits for its device or for that thread.
+        Rank("done.blocked", None, Depth.DONE),
     ),
     visibility=(
         Visibility("wakeup", ("wakeup",), "what ended a sleep is not known: unattributed"),

@@ -116,7 +116,7 @@ class Inside:
             log_enders(scene.window.commits).numbered(disks.first_commit),
         ):
             found.extend(late_for(late, sleeps, number))
-        found.extend(scene.unissued(disks.activity))
+        found.extend(scene.unserved(disks.activity))
 
     def _starts(self, edges: Edges, waiter: Ints, sleeper: Ints) -> Spans:
         """``waiter``: who sleeps, of each edge to a commit; ``sleeper``: who it is, of each

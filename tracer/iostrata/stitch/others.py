@@ -79,7 +79,7 @@ class Others:
         whole = np.where(wanted[root], root, -1)
         flushes = flushes_awaited(bios, np.flatnonzero(whole >= 0), disks.requests)
         alone = disks.spans_of(whole, flushes=flushes)
-        alone.extend(self._scene.unissued(whole, flushes))
+        alone.extend(self._scene.unserved(whole, flushes))
         alone.extend(self._scene.rests(whole))
         ahead = self._ahead(tied)
 

@@ -15,6 +15,7 @@ from iostrata.stitch.awaited import Waiting, numbered
 from iostrata.stitch.blockio import Awaited
 from iostrata.stitch.deferred import deferred
 from iostrata.stitch.disks import Disks, disks_of
+from iostrata.stitch.interrupts import KNOWN, UNTOLD, Interrupts, interrupts
 from iostrata.stitch.journal import commit_at
 from iostrata.stitch.owners import Owners
 from iostrata.stitch.pools import Pools
@@ -49,6 +50,7 @@ class Scene:
     pools: Pools
     disks: Disks
     remote: Remote
+    interrupts: tuple[Interrupts, ...]
     numbers: Numbers
 
     def limited(self, owner: Ints) -> SpanList:
@@ -76,9 +78,10 @@ class Scene:
         spans.add(owner[bio], rank, since_ns, until_ns, bio + self.numbers.bio)
         return spans
 
-    def unissued(self, owner: Ints, flushes: Awaited | None = None) -> SpanList:
+    def unserved(self, owner: Ints, flushes: Awaited | None = None) -> SpanList:
         """How long who asked for a request for what somebody (``owner``: of each bio) waited for,
-        or issued it, had no CPU. ``flushes``: as ``Disks.spans_of`` has them."""
+        issued it, or handles its disk's interrupts, had no CPU. ``flushes``: as ``Disks.spans_of``
+        has them."""
         disks, sleeps, number, spans = self.disks, self.sleeps, self.numbers.sleep, SpanList()
         bios, carried, requests = disks.bios, disks.carried, disks.requests
         flushes = disks.flushes if flushes is None else flushes
@@ -86,6 +89,10 @@ class Scene:
         spans.extend(late_for(issued, sleeps, number))
         asked = submitters(bios, carried, requests, owner)
         spans.extend(short_of_cpu(asked, sleeps, number))
+        for threads in self.interrupts:
+            for known, rank in ((True, KNOWN), (False, UNTOLD)):
+                needed = threads.needed(owner, carried, flushes, known=known)
+                spans.extend(short_of_cpu(needed, sleeps, number, rank))
         return spans
 
 
@@ -101,7 +108,8 @@ def scene_of(window: Window) -> tuple[Scene, Columns]:
     commit = sleep + len(sleeps)
     bio = commit + len(window.commits)
     numbers = Numbers(sleep=sleep, commit=commit, bio=bio, thread=bio + len(disks.bios))
-    return Scene(window, sleeps, owners, pools, disks, remote, numbers), completed
+    threads = interrupts(requests, completed, sleeps, window.trace)
+    return Scene(window, sleeps, owners, pools, disks, remote, threads, numbers), completed
 
 
 @dataclass(frozen=True, eq=False)

@@ -102,7 +102,7 @@ def stitch(window: Window) -> Stitched:
     others = Others(scene)
     waits = others.spans_of(explained)
     spans.extend(waits.where(waits.owner < disks.first_commit))
-    spans.extend(scene.unissued(disks.piece))
+    spans.extend(scene.unserved(disks.piece))
     handed, let_go = handers(disks.bios, sleeps, kinds, disks.piece)
     spans.extend(short_of_cpu(handed, sleeps, number))
     spans.add(let_go.owner, "held.block.stacked", let_go.begin_ns, let_go.end_ns)

@@ -23,6 +23,8 @@ KEPT: Final = {
     "wakeup.runqueue": "throttle.cpu",
     "handed.wakeup.runqueue": "handed.throttle.cpu",
     "served.wakeup.runqueue": "served.throttle.cpu",
+    "done.wakeup.runqueue": "done.throttle.cpu",
+    "done.blocked": "done.blocked",
 }
 """Ranks of waits for a CPU, and what each is as long as a quota is why there is none."""
 
