@@ -156,6 +156,7 @@ def _any(
         yield from ("-object", f"memory-backend-memfd,id=memory,share=on,{size}")
     yield from ("-serial", f"file:{CONSOLE}")
     words = f"{hardware.boot} {hardware.poll}" if machine.poll else hardware.boot
+    words = " ".join((words, *machine.parameters))
     if machine.iommu:
         # Before the devices that are behind it.
         yield from ("-device", "intel-iommu,intremap=on,eim=off,caching-mode=on")

@@ -19,6 +19,7 @@ NameOrPlace = Annotated[str, msgspec.Meta(pattern=f"^({NAME}|{PLACE})$")]
 Address = Annotated[str, msgspec.Meta(pattern=r"^\d+(\.\d+){3}/\d+$")]
 Package = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9.+-]+$")]
 # A kernel's module, and the parameters that it is loaded with.
+Parameter = Annotated[str, msgspec.Meta(pattern=r"^[\w.-]+(=\S+)?$")]
 Module = Annotated[str, msgspec.Meta(pattern=r"^\w[\w-]*( \w+=\S*)*$")]
 
 

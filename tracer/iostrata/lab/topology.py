@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from iostrata.lab.architecture import ARCHITECTURES, Architecture
-from iostrata.lab.schema import Address, Amount, Count, Module, Name, Strict
+from iostrata.lab.schema import Address, Amount, Count, Module, Name, Parameter, Strict
 
 
 class Disk(Strict, frozen=True, kw_only=True):
@@ -32,6 +32,7 @@ class Machine(Strict, frozen=True, kw_only=True):
     ``cpus``: on a machine that is not nested, more than one needs KVM (see ``qemu.racing``).
     ``poll``: its kernel waits without halting the CPU, which an emulator wakes the later the
     longer it was halted: what waits for a delayed part would seem delayed, too.
+    ``parameters``: more words for its kernel's command line.
     ``iommu``: it can hand its devices on to machines within it.
     ``shared_memory``: other processes of the machine below can map it, as those of vhost-user do.
     ``vhost``: what it sends by its links its host's kernel takes, instead of its QEMU (vhost-net).
@@ -47,6 +48,7 @@ class Machine(Strict, frozen=True, kw_only=True):
     kernel: str = "6.1"
     cpus: Count = 1
     poll: bool = False
+    parameters: tuple[Parameter, ...] = ()
     iommu: bool = False
     memory_mib: Annotated[int, msgspec.Meta(ge=256)] = 1024
     shared_memory: bool = False
