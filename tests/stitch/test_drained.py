@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from iostrata.stitch.opcodes import RWF_OF_DRAINED, RWF_OF_LINKED
-from iostrata.trace.layout import CALL_IO_URING_ENTER
+from iostrata.trace.layout import CALL_IO_URING_ENTER, THREAD_WORKER
 from tests.stitch.test_truth import accounts, analysed, conserves
 from tests.stitch.test_uring import (
     DISK,
@@ -22,7 +22,7 @@ from tests.stitch.test_uring import (
 )
 from tests.synthetic import Request, World, submit
 
-WRITE, FSYNC, DEVICE_NS, PAIRS = 23, 3, 20_000, 3
+WRITE, FSYNC, DEVICE_NS, PAIRS, POLLS = 23, 3, 20_000, 3, 101
 RUNS = {WRITE: 2_000, FSYNC: 23_000}
 # Until the submitter has a CPU again, and what it has to do then; until the worker has one for a
 # write, for its sync, and behind the disk.
@@ -35,6 +35,7 @@ class Ring:
 
     world: World
     now: int = 2_000
+    submitter: int = WRITER
     complete_ns: list[int] = field(default_factory=list)
     handed_ns: list[int] = field(default_factory=list)
 
@@ -45,7 +46,7 @@ class Ring:
         rwf = RWF_OF_DRAINED * drained | RWF_OF_LINKED * linked
         request = {"request_key": 0x70 + number, "opcode": opcode, **FILE, "rwf": rwf,
                    "size_bytes": size}  # fmt: skip
-        self.world.emit("io_uring_submit_req", time, WRITER, **request)
+        self.world.emit("io_uring_submit_req", time, self.submitter, **request)
         return request
 
     def runs(self, request: dict[str, int], *, linked: bool = False) -> None:
@@ -53,8 +54,16 @@ class Ring:
         handed, sync = self.now, request["opcode"] == FSYNC
         self.handed_ns.append(handed)
         if not linked:
-            self.world.emit("io_uring_queue_async_work", handed, WRITER, **request)
-        resumes(self.world, WORKER, handed - 400, handed + 200, handed + 700, WRITER, INTERRUPTIBLE)
+            self.world.emit("io_uring_queue_async_work", handed, self.submitter, **request)
+        resumes(
+            self.world,
+            WORKER,
+            handed - 400,
+            handed + 200,
+            handed + 700,
+            self.submitter,
+            INTERRUPTIBLE,
+        )
         if sync:
             self.world.emit(
                 "io_uring_work", handed + 1_000, WORKER, request_key=request["request_key"]
@@ -69,7 +78,8 @@ class Ring:
             self.world.emit("io_uring_work", done + 100, WORKER, request_key=0)
         self.complete_ns.append(done)
         wake = done + 300
-        resumes(self.world, WRITER, handed + 500, wake, wake + LATE_NS, WORKER, INTERRUPTIBLE)
+        if self.submitter == WRITER:
+            resumes(self.world, WRITER, handed + 500, wake, wake + LATE_NS, WORKER, INTERRUPTIBLE)
         self.now = wake + LATE_NS + BEGINS_NS
 
     def returns(self) -> int:
@@ -179,3 +189,31 @@ def test_whose_submitter_is_away_waits_for_it_if_anything_is_there_to_be_taken(
     away = account["wakeup.reap" if taken else "residual"]
     # And for what is complete behind it, until its call returns.
     assert enter - 1_600 <= away <= enter + 4_000
+
+
+@pytest.mark.parametrize("woken", [True, False])
+def test_the_kernels_own_thread_is_at_nothing_for_what_is_kept(*, woken: bool) -> None:
+    """It looks for more meanwhile, and loses its CPU: the timer before this may not be over yet.
+
+    ``woken``: it slept, until that was.
+    """
+    world, kept = worlds(), 40_000
+    world.emit("thread", 1, WRITER, tgid=WRITER, subject_tid=POLLS, kind=THREAD_WORKER,
+               comm=b"iou-sqp-100")  # fmt: skip
+    ring = Ring(world, now=kept, submitter=POLLS)
+    sync = ring.submits(0, FSYNC, 1_000, drained=True)
+    # Nothing but what it did for another tells that it came so far.
+    world.emit("io_uring_queue_async_work", 1_200, POLLS, request_key=0x99)
+    if woken:
+        resumes(world, POLLS, 2_000, kept - 9_000, kept - 1_000, 0, INTERRUPTIBLE)
+    else:
+        world.emit("sched_resume", kept - 1_000, POLLS, off_ns=kept - 9_000, subject_tid=POLLS)
+    ring.runs(sync)
+    found = analysed(world)
+    conserves(found)
+    (account,) = accounts(found)[POLLS]
+    assert account["device.data"] == DEVICE_NS
+    assert account["syscall"] < 5_000
+    late_ns = 8_000 if woken else 0
+    assert account["wakeup.runqueue"] == late_ns + RUNNABLE_NS - 500
+    assert kept - 1_000 - late_ns - 2_000 <= account["residual"] <= kept + 2_000

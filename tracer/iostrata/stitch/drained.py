@@ -14,30 +14,30 @@ import numpy as np
 
 from iostrata.columns import NEVER, AsOf, Ints, at, changes, order_of, outside, overlapping
 from iostrata.stitch.completions import completion_of, completions
+from iostrata.stitch.draining import drains_in, woken_last
 from iostrata.stitch.enters import enters_in
 from iostrata.stitch.links import submission_of, submissions_in
-from iostrata.stitch.opcodes import RWF_OF_DRAINED
 from iostrata.stitch.runs import Runs
 from iostrata.stitch.serving import Service
 from iostrata.stitch.spans import Edges, SpanList, follow
 from iostrata.stitch.taken import handed_at
+from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window
 
 MOST_BEFORE: Final = 64
 """So many requests are followed at each end of a wait for those before: each takes room."""
 
 
-def drained(spans: SpanList, window: Window, requests: Ints, runs: Runs) -> Service:
+def drained(spans: SpanList, window: Window, requests: Ints, runs: Runs, sleeps: Sleeps) -> Service:
     """Adds what drained pieces waited for while others before them were under way; when they needed
     their submitter, to take what was complete and to begin with them.
 
     ``requests``: the pieces that are requests; ``spans``: of all pieces.
     """
-    submitted = submissions_in(window, "request_key", "tid", "rwf")
-    flagged = (submitted["rwf"] & RWF_OF_DRAINED) != 0
-    if not flagged.any():
+    held = window.once(drains_in)
+    if not held.any():
         return Service(*np.zeros((4, 0), np.int64))
-    pieces = window.pieces
+    pieces, submitted = window.pieces, submissions_in(window, "request_key")
     row = submission_of(window, pieces.request_key[requests], pieces.begin_ns[requests])
     requests, row = requests[row >= 0], row[row >= 0]
     key, time = submitted["request_key"], submitted["time_ns"]
@@ -47,11 +47,7 @@ def drained(spans: SpanList, window: Window, requests: Ints, runs: Runs) -> Serv
     order = order_of(time[row])
     requests, row = requests[order], row[order]
     tid, end_ns = pieces.tid[requests], done_ns[row]
-    begin_ns = _begun(window, requests, runs, end_ns)
-    # Nor does what is submitted behind one begin before that does (io_drain_req, io_uring.c).
-    handed = handed_at(window, key[flagged], done_ns[flagged])
-    last = AsOf(submitted["tid"][flagged], time[flagged]).at_or_before(tid, time[row] - 1)
-    drains = flagged[row] | (at(handed, last) > time[row])
+    begin_ns, drains = _begun(window, requests, runs, end_ns), held[row]
     since_ns = pieces.begin_ns[requests]
     begin_ns = np.where(drains, begin_ns, since_ns)
     waits = np.flatnonzero(drains & (begin_ns > since_ns))
@@ -79,7 +75,11 @@ def drained(spans: SpanList, window: Window, requests: Ints, runs: Runs) -> Serv
     taken = AsOf(told["tid"], told["time_ns"]).at_or_before(tid[left], until)
     away = np.flatnonzero((enter_ns > since) & (at(told["time_ns"], taken) >= enter_ns))
     spans.add(requests[left[away]], "wakeup.reap", since[away], enter_ns[away])
-    return Service(requests[left], tid[left], since, until)
+    # Nor is it needed before anything is there.
+    needed = woken_last(sleeps, tid[left], since, until)
+    needed[away] = since[away]
+    some = np.flatnonzero(needed >= 0)
+    return Service(requests[left[some]], tid[left[some]], needed[some], until[some])
 
 
 def _begun(window: Window, requests: Ints, runs: Runs, end_ns: Ints) -> Ints:

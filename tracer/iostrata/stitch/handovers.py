@@ -11,6 +11,7 @@ from iostrata.stitch.bios import Bios
 from iostrata.stitch.completed_by import completed_by
 from iostrata.stitch.completions import completions
 from iostrata.stitch.drained import drained
+from iostrata.stitch.draining import are_kept, woken_last
 from iostrata.stitch.enters import enters_in
 from iostrata.stitch.halted import halted
 from iostrata.stitch.handing import ahead_of_it, let_go_for_it
@@ -88,7 +89,13 @@ def handovers(
     since = np.where(before >= 0, np.maximum(before, pieces.begin_ns[piece]), handed)
     # Who hands it over may have no CPU to do so.
     hander = _handers(window, handed)
-    handing = Service(piece, hander, since, handed)
+    needed, kept = since, np.flatnonzero(are_kept(window, piece))
+    if len(kept):
+        # Until its turn has come, it needs nobody to.
+        turn = woken_last(sleeps, hander[kept], since[kept], handed[kept])
+        needed = since.copy()
+        needed[kept] = np.where(turn >= 0, turn, handed[kept])
+    handing = Service(piece, hander, needed, handed)
     spans.extend(short_of_cpu(handing, sleeps, numbers.sleep, OWN))
     # It may be handed over long after that: until it is, no worker keeps it, unless one has just
     # run what is part of it, and goes on with it unasked.
@@ -152,7 +159,7 @@ def handovers(
         Service(requests, completer, let_go_ns, complete),
     ):
         spans.extend(short_of_cpu(waits, sleeps, numbers.sleep, OWN))
-    beginning = drained(spans, window, np.flatnonzero(pieces.request_key != 0), runs)
+    beginning = drained(spans, window, np.flatnonzero(pieces.request_key != 0), runs, sleeps)
     spans.extend(short_of_cpu(beginning, sleeps, numbers.sleep, OWN))
 
 

@@ -22,6 +22,7 @@ from iostrata.columns import (
 )
 from iostrata.stitch.calls import PLAIN, are_direct, method_of_write
 from iostrata.stitch.completions import completions
+from iostrata.stitch.draining import are_kept
 from iostrata.stitch.kinds import kinds_of
 from iostrata.stitch.links import block_of, completed_last, submission_of, submissions_in
 from iostrata.stitch.opcodes import AIO_READS, AIO_WRITES, URING_CHANGES, URING_READS, URING_WRITES
@@ -94,7 +95,7 @@ def submitting_of(window: Window, requests: Ints) -> Submitting:
     end = np.minimum(end, np.maximum(returned, begin))
     block = np.where(after[known] < 0, found[known], -1)
     end = np.where(at(batches.passed.astype(np.int64), block) > 0, begin, end)
-    end = _polling(window, tid, begin, end)
+    end = _polling(window, requests, tid, begin, end)
     whole = (after[known] < 0) & (end > begin)
     if window.reads is not None:
         direct, of_aio = window.reads.direct[requests], whole
@@ -115,10 +116,11 @@ def submitting_of(window: Window, requests: Ints) -> Submitting:
     )
 
 
-def _polling(window: Window, tid: Ints, begin_ns: Ints, end_ns: Ints) -> Ints:
+def _polling(window: Window, requests: Ints, tid: Ints, begin_ns: Ints, end_ns: Ints) -> Ints:
     """Until when submitters were at requests, where that is ``end_ns`` at the latest: the kernel's
     own thread (SQPOLL) waits for none, and looks for more behind it. Of what it did nothing else
-    for, and slept for no disk, nobody knows when it went on."""
+    for, and slept for no disk, nobody knows when it went on; with what is kept until others are
+    complete, at once."""
     polls = whole(window.trace).once(kinds_of).of(tid, begin_ns) == THREAD_WORKER
     if not polls.any():
         return end_ns
@@ -129,7 +131,8 @@ def _polling(window: Window, tid: Ints, begin_ns: Ints, end_ns: Ints) -> Ints:
     told.append({"tid": sleeps.tid[inside], "time_ns": sleeps.on_ns[inside]})
     by, time = (np.concatenate([one[name] for one in told]) for name in ("tid", "time_ns"))
     last = at(time, AsOf(by, time).at_or_before(tid, end_ns))
-    return np.where(polls, np.maximum(last, begin_ns), end_ns)
+    kept = are_kept(window, requests)
+    return np.where(polls, np.where(kept, begin_ns, np.maximum(last, begin_ns)), end_ns)
 
 
 def _done_at_once(window: Window, key: Ints, tid: Ints, begin_ns: Ints) -> Ints:
