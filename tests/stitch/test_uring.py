@@ -658,3 +658,26 @@ def test_all_that_writes_is_a_write(
     writes = analysed(world).writes
     names = [writes.names["method"][code] for code in writes.codes["method"].tolist()]
     assert list(zip(names, writes.size_bytes.tolist(), strict=True)) == found
+
+
+def test_what_succeeds_silently_is_over_though_its_key_is_another_s_later() -> None:
+    """Two writes and their sync, three times, of which the sync alone has a completion; its key
+    is that of the next chain's last write, whose own has another sync then."""
+    world, keys = worlds(), (0x70, 0x80, 0x90)
+    for number in range(3):
+        begin = 1_000 + 50_000 * number
+        written = {"opcode": 23, "size_bytes": 4096, "rwf": RWF_OF_LINKED | RWF_OF_SILENT}
+        first, second, last = (keys[(place - number) % 3] for place in range(3))
+        for place, key in enumerate((first, second)):
+            world.emit("io_uring_submit_req", begin + 100 * (place + 1), WRITER,
+                       request_key=key, **written, **FILE)  # fmt: skip
+        sync = {"request_key": last, "opcode": 3, **FILE}
+        world.emit("io_uring_submit_req", begin + 300, WRITER, **sync)
+        world.emit("io_uring_queue_async_work", begin + 400, WRITER, request_key=first,
+                   **written, **FILE)  # fmt: skip
+        world.emit("io_uring_work", begin + 3_000, WORKER, request_key=last)
+        submit(world, DISK, WORKER, begin + 3_000, Request(queue=500, scheduler=None))
+        world.emit("io_uring_complete", begin + 40_000, WORKER, result=0, **sync)
+        world.emit("syscall", begin + 41_000, WRITER, enter_ns=begin, call=CALL_IO_URING_ENTER,
+                   tgid=WRITER)  # fmt: skip
+    assert analysed(world).writes.size_bytes.tolist() == [8192] * 3

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from iostrata.columns import AsOf, Ints, at, distinct, one_of
-from iostrata.stitch.completions import UNLINKED, completions
+from iostrata.stitch.completions import UNLINKED, completion_of, completions
 from iostrata.stitch.kinds import kinds_of
 from iostrata.stitch.window import Window, whole
 from iostrata.trace.layout import THREAD_WORKER
@@ -33,10 +33,13 @@ class Taken:
 
 
 def taken_up(window: Window, key: Ints, submit_ns: Ints) -> Taken:
-    """When the requests with these keys, submitted at these times, were taken up."""
+    """When the requests with these keys, submitted at these times, were taken up.
+
+    They are all: of one without a completion, what follows is of the next one with its key.
+    """
     completed = completions(window, "request_key", "tid")
     tid, time = completed["tid"], completed["time_ns"]
-    done = AsOf(completed["request_key"], time).at_or_after(key, submit_ns)
+    done = completion_of(key, submit_ns, completed["request_key"], time)
     end, worker = at(time, done), at(tid, done)
     worker = np.where(one_of(worker, workers_of(window)), worker, -1)
     given = handed_at(window, key, end)
