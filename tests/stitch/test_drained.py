@@ -217,3 +217,26 @@ def test_the_kernels_own_thread_is_at_nothing_for_what_is_kept(*, woken: bool) -
     late_ns = 8_000 if woken else 0
     assert account["wakeup.runqueue"] == late_ns + RUNNABLE_NS - 500
     assert kept - 1_000 - late_ns - 2_000 <= account["residual"] <= kept + 2_000
+
+
+def test_what_a_drained_sync_makes_durable_is_written_before_its_turn() -> None:
+    """It still waits for what its ring was given before that."""
+    ring, other_ns = Ring(worlds()), 90_000
+    other = ring.submits(9, FSYNC, 900, drained=False)
+    ring.world.emit("io_uring_queue_async_work", 950, WRITER, **other)
+    submit(ring.world, DISK, WORKER + 1, 1_500, Request(queue=500, scheduler=None, device=other_ns))
+    write = ring.submits(0, WRITE, 1_000, drained=False)
+    sync = ring.submits(1, FSYNC, 1_100, drained=True)
+    ring.runs(write)
+    ring.world.emit("thread", 1, WRITER, tgid=WRITER, subject_tid=WORKER + 1, kind=THREAD_WORKER,
+                    comm=b"iou-wrk-100")  # fmt: skip
+    ring.world.emit("io_uring_work", 1_400, WORKER + 1, request_key=other["request_key"])
+    ring.world.emit("io_uring_complete", 95_000, WORKER + 1, result=0, **other)
+    ring.now = 96_000
+    ring.runs(sync)
+    ring.returns()
+    found = analysed(ring.world)
+    conserves(found)
+    _, account = accounts(found)[WRITER]
+    assert account["device.data"] == other_ns + DEVICE_NS
+    assert account["residual"] <= 8_000

@@ -406,6 +406,16 @@ class Union:
         return self._until[begun] - np.maximum(after, 0)
 
 
+def merged(key: Ints, begin_ns: Ints, end_ns: Ints) -> tuple[Ints, Ints, Ints]:
+    """Times (by key, since when and until), those that overlap as one; in order."""
+    times, place = coded(np.concatenate([begin_ns, np.maximum(end_ns, begin_ns)]))
+    keys, number = coded(key)
+    # By their places among all: of a later key, they are later.
+    count = max(len(times), 1)
+    held = Union(*(place.reshape(2, -1) + number * count))
+    return keys[held.begins // count], times[held.begins % count], times[held.ends % count]
+
+
 def meets(begins: Ints, ends: Ints, other_begins: Ints, other_ends: Ints) -> NDArray[np.bool_]:
     """Which intervals share an instant with any of the others, however many do.
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata import native
-from iostrata.columns import FEW, AsOf, Ints, Union, at, coded, one_of, outside, overlapping
+from iostrata.columns import FEW, AsOf, Ints, at, merged, one_of, outside, overlapping
 from iostrata.layers import RANK
 from iostrata.stitch.bios import Bios, Carried
 from iostrata.stitch.requests import Requests
@@ -266,7 +266,7 @@ def between_flushes(
     _asked(whole, bios, which)
     _until_issued(whole, bios, requests, awaited, which)
     queued = whole.collect()
-    bio, begin, end = _merged(
+    bio, begin, end = merged(
         np.concatenate([awaited.bio, carried.bio]),
         np.concatenate([awaited.begin_ns, requests.issue_ns[carried.request]]),
         np.concatenate([awaited.end_ns, requests.complete_ns[carried.request]]),
@@ -277,16 +277,6 @@ def between_flushes(
     row, begin, end = outside(queued.begin_ns, queued.end_ns, row, begin, end)
     spans.add(owner[queued.owner[row]], queued.rank[row], begin, end, queued.of[row])
     return spans.collect()
-
-
-def _merged(key: Ints, begin_ns: Ints, end_ns: Ints) -> tuple[Ints, Ints, Ints]:
-    """Times (by key, since when and until), those that overlap as one; in order."""
-    times, place = coded(np.concatenate([begin_ns, np.maximum(end_ns, begin_ns)]))
-    keys, number = coded(key)
-    # By their places among all: of a later key, they are later.
-    count = max(len(times), 1)
-    held = Union(*(place.reshape(2, -1) + number * count))
-    return keys[held.begins // count], times[held.begins % count], times[held.ends % count]
 
 
 def _bare(spans: SpanList, bios: Bios, requests: Requests, owner: Ints, kind: Ranks) -> None:

@@ -12,11 +12,12 @@ from typing import Final
 
 import numpy as np
 
-from iostrata.columns import NEVER, AsOf, Ints, at, changes, order_of, outside, overlapping
+from iostrata.columns import NEVER, AsOf, Ints, at, changes, merged, order_of, outside, overlapping
 from iostrata.stitch.completions import completion_of, completions
 from iostrata.stitch.draining import drains_in, woken_last
 from iostrata.stitch.enters import enters_in
 from iostrata.stitch.links import submission_of, submissions_in
+from iostrata.stitch.opcodes import RWF_OF_LINKED
 from iostrata.stitch.runs import Runs
 from iostrata.stitch.serving import Service
 from iostrata.stitch.spans import Edges, SpanList, follow
@@ -47,25 +48,36 @@ def drained(spans: SpanList, window: Window, requests: Ints, runs: Runs, sleeps:
     order = order_of(time[row])
     requests, row = requests[order], row[order]
     tid, end_ns = pieces.tid[requests], done_ns[row]
-    begin_ns, drains = _begun(window, requests, runs, end_ns), held[row]
-    since_ns = pieces.begin_ns[requests]
-    begin_ns = np.where(drains, begin_ns, since_ns)
+    begin_ns, ran_ns = _begun(window, requests, row, runs, end_ns)
+    since_ns, drains = pieces.begin_ns[requests], held[row]
+    ran_ns = np.where(drains, ran_ns, since_ns)
     waits = np.flatnonzero(drains & (begin_ns > since_ns))
-    others = np.flatnonzero((end_ns > begin_ns) & (begin_ns >= 0))
+    others = np.flatnonzero((end_ns > ran_ns) & (ran_ns >= 0))
     one, other = overlapping(
-        tid[waits], since_ns[waits], begin_ns[waits], tid[others], begin_ns[others],
+        tid[waits], since_ns[waits], begin_ns[waits], tid[others], ran_ns[others],
         end_ns[others], MOST_BEFORE,
     )  # fmt: skip
     one, other = waits[one], others[other]
     # What another ring of its thread was given is not over by then, but by chance.
     before = np.flatnonzero((other < one) & (end_ns[other] <= begin_ns[one]))
     one, other = one[before], other[before]
-    since, until = np.maximum(begin_ns[other], since_ns[one]), end_ns[other]
+    since, until = np.maximum(ran_ns[other], since_ns[one]), end_ns[other]
     one, other, since, until = _last(one, other, since, until)
     found = spans.collect()
     spans.extend(follow(found, Edges(requests[other], requests[one], since, until)))
     place = np.searchsorted(waits, one)
-    left, since, until = outside(since_ns[waits], begin_ns[waits], place, since, until)
+    first_ns, last_ns = since_ns[waits], begin_ns[waits]
+    # What it makes durable may have been run by then.
+    wait = np.full(len(pieces), -1)
+    wait[requests[waits]] = np.arange(len(waits))
+    wait = wait[runs.piece]
+    run_ns = np.maximum(runs.handed_ns, at(first_ns, wait))
+    done_ns = np.minimum(runs.end_ns, at(last_ns, wait))
+    own = np.flatnonzero((wait >= 0) & (done_ns > run_ns))
+    place = np.append(place, wait[own])
+    since, until = np.append(since, run_ns[own]), np.append(until, done_ns[own])
+    place, since, until = merged(place, since, until)
+    left, since, until = outside(first_ns, last_ns, place, since, until)
     left = waits[left]
     known = np.flatnonzero(until > since)
     left, since, until = left[known], since[known], until[known]
@@ -82,16 +94,23 @@ def drained(spans: SpanList, window: Window, requests: Ints, runs: Runs, sleeps:
     return Service(requests[left[some]], tid[left[some]], needed[some], until[some])
 
 
-def _begun(window: Window, requests: Ints, runs: Runs, end_ns: Ints) -> Ints:
-    """When each request was handed over, or what is run for it was first; -1: never."""
-    key = window.pieces.request_key[requests]
+def _begun(
+    window: Window, requests: Ints, row: Ints, runs: Runs, end_ns: Ints
+) -> tuple[Ints, Ints]:
+    """When each request was handed over, or what it is linked behind was; and when anything was
+    that is part of it; -1: never. ``row``: of ``submissions_in``."""
+    submitted = submissions_in(window, "tid", "rwf")
+    key, tid, time = window.pieces.request_key[requests], submitted["tid"], submitted["time_ns"]
     handed = handed_at(window, key, end_ns)
     handed = np.where(handed >= window.pieces.begin_ns[requests], handed, NEVER)
-    # Of a chain, one of which is drained, all are: the first is handed over.
     first = np.full(len(window.pieces), NEVER)
     np.minimum.at(first, runs.piece, runs.handed_ns)
-    begun = np.minimum(handed, first[requests])
-    return np.where(begun < NEVER, begun, -1)
+    first = np.minimum(handed, first[requests])
+    # Of a chain, one of which is drained, all are: the first is handed over.
+    before = AsOf(tid, time).at_or_before(tid[row], time[row] - 1)
+    linked = (before >= 0) & ((at(submitted["rwf"], before) & RWF_OF_LINKED) != 0)
+    begun = np.where(linked | (handed == NEVER), first, handed)
+    return np.where(begun < NEVER, begun, -1), np.where(first < NEVER, first, -1)
 
 
 def _last(one: Ints, other: Ints, since: Ints, until: Ints) -> tuple[Ints, Ints, Ints, Ints]:
