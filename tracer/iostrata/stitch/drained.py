@@ -66,17 +66,11 @@ def drained(spans: SpanList, window: Window, requests: Ints, runs: Runs, sleeps:
     found = spans.collect()
     spans.extend(follow(found, Edges(requests[other], requests[one], since, until)))
     place = np.searchsorted(waits, one)
-    first_ns, last_ns = since_ns[waits], begin_ns[waits]
     # What it makes durable may have been run by then.
-    wait = np.full(len(pieces), -1)
-    wait[requests[waits]] = np.arange(len(waits))
-    wait = wait[runs.piece]
-    run_ns = np.maximum(runs.handed_ns, at(first_ns, wait))
-    done_ns = np.minimum(runs.end_ns, at(last_ns, wait))
-    own = np.flatnonzero((wait >= 0) & (done_ns > run_ns))
-    place = np.append(place, wait[own])
-    since, until = np.append(since, run_ns[own]), np.append(until, done_ns[own])
-    place, since, until = merged(place, since, until)
+    first_ns, last_ns = since_ns[waits], begin_ns[waits]
+    own = _run_for(requests[waits], runs, first_ns, last_ns)
+    busy = (np.append(*pair) for pair in zip((place, since, until), own, strict=True))
+    place, since, until = merged(*busy)
     left, since, until = outside(first_ns, last_ns, place, since, until)
     left = waits[left]
     known = np.flatnonzero(until > since)
@@ -92,6 +86,16 @@ def drained(spans: SpanList, window: Window, requests: Ints, runs: Runs, sleeps:
     needed[away] = since[away]
     some = np.flatnonzero(needed >= 0)
     return Service(requests[left[some]], tid[left[some]], needed[some], until[some])
+
+
+def _run_for(pieces: Ints, runs: Runs, since_ns: Ints, until_ns: Ints) -> tuple[Ints, Ints, Ints]:
+    """From when to when workers had what was run for pieces within some times: which piece's."""
+    always = np.zeros(len(pieces), np.int64)
+    place = AsOf(pieces, always).at_or_before(runs.piece, np.zeros(len(runs.piece), np.int64))
+    since = np.maximum(runs.handed_ns, at(since_ns, place))
+    until = np.minimum(runs.end_ns, at(until_ns, place))
+    some = np.flatnonzero((place >= 0) & (until > since))
+    return place[some], since[some], until[some]
 
 
 def _begun(
