@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from iostrata.trace.layout import THREAD_HELPER, WAKE_INTERRUPT, WAKE_THREAD
-from tests.stitch.test_below import DATA, SDA, Block, told
+from iostrata.trace.layout import QUEUER_LOOP, THREAD_HELPER, WAKE_INTERRUPT, WAKE_THREAD
+from tests.stitch.test_below import DATA, KWORKER, LOOP, SDA, Block, told
 from tests.stitch.test_truth import accounts
 from tests.stitch.test_wakers import resume
 from tests.synthetic import O_DSYNC, World, Writer
@@ -118,3 +118,29 @@ def test_an_interrupt_that_comes_upon_another_one_s_thread() -> None:
     for number in (1, 2):
         asked(world, 52_500 + number, 0, number)
     assert rows(world) == REST | {DEVICE: 50_000}
+
+
+def test_a_loop_device_on_that_disk_has_no_interrupt_of_its_own() -> None:
+    """What is complete below is complete there, in the same run of the thread."""
+    world = of_disk()
+    world.builder.block(LOOP, "loop0", lower_keys=(SDA,), backing="/disk.img", backing_inode=13)
+    runs(world, 1_000, 12_500, 42_500)
+    loop, keys = Block(world, LOOP), {"request_key": 0xA8, "bio_key": 0xB8}
+    loop.queue(1_800, 100, 0xB8)
+    place = {"dev": LOOP, "sector": 8, "size_bytes": 8192, "flags": DATA}
+    world.emit("block_rq_issue", 1_900, 100, **keys, **place)
+    below = {"request_key": 0xA0, "bio_key": 0xB0}
+    Block(world, SDA).queue(2_000, KWORKER, 0xB0, kernel=QUEUER_LOOP, above=0xA8)
+    world.emit("block_rq_issue", 2_500, KWORKER, **below, **place | {"dev": SDA})
+    for key, dev, time in ((below, SDA, 52_400), (keys, LOOP, 52_500)):
+        world.emit(
+            "block_rq_complete", time, IRQ, by_kernel_thread=1, **key, **place | {"dev": dev}
+        )
+    writer = Writer(world, 100, LOOP, 1_000)
+    writer.enter()
+    resume(world, 100, 2_500, 53_000, 53_000, IRQ, context=WAKE_THREAD)
+    writer.now = 53_000
+    writer.leave("pwrite64", flags=O_DSYNC, result=8192, size=8192)
+    found = rows(world)
+    assert found["wakeup.runqueue"] == 30_000
+    assert found.get("residual", 0) <= 1_000

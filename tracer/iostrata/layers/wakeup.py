@@ -75,9 +75,9 @@ WAKEUP: Final = Declaration(
         Rank("lower.wakeup.runqueue", "wakeup.runqueue", Depth.BELOW),
         Rank("lower.wakeup.interrupt", "wakeup.interrupt", Depth.BELOW),
         Rank("served.wakeup.runqueue", "wakeup.runqueue", Depth.SERVED),
-        Rank("done.wakeup.runqueue", "wakeup.runqueue", Depth.DONE),
         # Nothing tells whether it waits for its device or for that thread.
         Rank("done.blocked", None, Depth.DONE),
+        Rank("done.wakeup.runqueue", "wakeup.runqueue", Depth.DONE),
     ),
     visibility=(
         Visibility("wakeup", ("wakeup",), "what ended a sleep is not known: unattributed"),

@@ -68,16 +68,18 @@ class Interrupts:
 
 
 def interrupts(
-    requests: Requests, completed: Columns, sleeps: Sleeps, trace: Trace
+    requests: Requests, completed: Columns, stacked: Ints, sleeps: Sleeps, trace: Trace
 ) -> tuple[Interrupts, ...]:
     """Of the interrupts' own threads, and of those that they left requests to; none: no disk's
-    interrupts have threads. ``completed``: all completions."""
+    interrupts have threads. ``completed``: all completions; ``stacked``: keys of devices that have
+    none, but disks below."""
     hard, soft = whole(trace).once(threads_of_interrupts)
     if not len(hard):
         return ()
     by, left = completed["tid"], one_of(completed["tid"], soft)
-    handlers = _handlers(completed["dev"], np.where(one_of(by, hard), by, -1), left)
-    mine = np.flatnonzero(left | one_of(by, hard))
+    itself = one_of(by, hard) & ~one_of(completed["dev"], stacked)
+    handlers = _handlers(completed["dev"], np.where(itself, by, -1), left)
+    mine = np.flatnonzero(left | itself)
     handler, sleep = _let_go(completed["dev"][mine], completed["time_ns"][mine], handlers, sleeps)
     row = np.full(len(by), -1)
     row[mine] = np.where(sleep >= 0, np.arange(len(mine)), -1)

@@ -108,7 +108,7 @@ def scene_of(window: Window) -> tuple[Scene, Columns]:
     commit = sleep + len(sleeps)
     bio = commit + len(window.commits)
     numbers = Numbers(sleep=sleep, commit=commit, bio=bio, thread=bio + len(disks.bios))
-    threads = interrupts(requests, completed, sleeps, window.trace)
+    threads = interrupts(requests, completed, disks.stack.stacked, sleeps, window.trace)
     return Scene(window, sleeps, owners, pools, disks, remote, threads, numbers), completed
 
 
