@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from iostrata.stitch.opcodes import RWF_OF_LINKED
-from iostrata.trace.layout import CALL_IO_URING_ENTER, STOP_FREEZER, STOP_SIGNAL
+from iostrata.trace.layout import CALL_IO_URING_ENTER, STOP_FREEZER, STOP_SIGNAL, THREAD_WORKER
 from tests.stitch.test_truth import accounts, analysed, conserves
 from tests.stitch.test_uring import (
     DISK,
@@ -145,6 +146,140 @@ def test_what_workers_ran_without_a_word_waited_for_one(where: str) -> None:
         assert residual_ns <= 500
     else:
         assert residual_ns >= 60_500 - 5_000
+
+
+@pytest.mark.parametrize(
+    "before", ["nothing", "a write", "a write to the other one", "a sync", "one that is complete"]
+)
+@pytest.mark.parametrize("second", [False, True])
+def test_what_was_handed_over_later_is_taken_up_later(before: str, second: bool) -> None:
+    """A plain write is handed over at 3000 and run without a word; of another file, what was handed
+    over at 3500 its worker is at from 6000 on, until long after that. Its submitter, which takes
+    it at 95000, is in a call for that since 94000. The write was complete at 6000: unless one to
+    either file had been handed over before, whose turn it may have had to wait for, or with which
+    the other one was taken. A second worker that was let go then as well may be the one that ran
+    it, until it is idle at 8000."""
+    world = worlds()
+    other_file = {"inode": 4711, "dev": FILE["dev"]}
+    write = direct_write(0x70, open_flags=0, rwf=RWF_OF_LINKED)
+    sync = {"request_key": 0x80, "opcode": 3, **FILE}
+    other = direct_write(0x90, **other_file)
+    ahead = direct_write(0x60, open_flags=0)
+    if before == "a sync":
+        ahead["opcode"] = 3
+    if before == "a write to the other one":
+        ahead |= other_file
+    resumes(world, WORKER, 500, 1_600, 1_700, WRITER, INTERRUPTIBLE)
+    if before != "nothing":
+        world.emit("io_uring_submit_req", 1_200, WRITER, **ahead)
+        world.emit("io_uring_queue_async_work", 1_500, WRITER, **ahead)
+    if before == "one that is complete":
+        world.emit("io_uring_complete", 1_900, WRITER, result=8192, **ahead)
+    linked_pair(world, write, sync)
+    world.emit("io_uring_queue_async_work", 3_000, WRITER, **write)
+    world.emit("io_uring_submit_req", 3_400, WRITER, **other)
+    world.emit("io_uring_queue_async_work", 3_500, WRITER, **other)
+    if second:
+        world.emit("thread", 2, WRITER, tgid=WRITER, subject_tid=WORKER + 1, kind=THREAD_WORKER,
+                   comm=b"iou-wrk-100")  # fmt: skip
+        resumes(world, WORKER + 1, 600, 3_600, 3_700, WRITER, INTERRUPTIBLE)
+        resumes(world, WORKER + 1, 8_000, 130_000, 130_100, WRITER, INTERRUPTIBLE)
+    world.emit("syscall", 4_500, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    world.emit("io_uring_work", 6_000, WORKER, request_key=0x90)
+    submit(world, DISK, WORKER, 6_000, Request(queue=500, scheduler=None, device=114_000))
+    world.emit("io_uring_complete", 95_000, WRITER, result=8192, **write)
+    world.emit("io_uring_queue_async_work", 96_000, WRITER, **sync)
+    resumes(world, WORKER, 7_000, 121_000, 122_000, 0, UNINTERRUPTIBLE)
+    world.emit("io_uring_complete", 123_000, WRITER, result=8192, **other)
+    world.emit("io_uring_work", 124_000, WORKER, request_key=0x80)
+    submit(world, DISK, WORKER, 124_000, Request(queue=500, scheduler=None, device=20_000))
+    resumes(world, WORKER, 125_000, 145_000, 146_000, 0, UNINTERRUPTIBLE)
+    world.emit("io_uring_complete", 147_000, WRITER, result=0, **sync)
+    world.emit("syscall", 148_000, WRITER, enter_ns=94_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    (row,) = np.flatnonzero(breakdown.writes.inode == FILE["inode"])
+    found = accounts(breakdown)[WRITER][row]
+    if before.startswith("a write"):
+        assert "wakeup.reap" not in found
+    else:
+        assert found["wakeup.reap"] == 94_000 - (8_000 if second else 6_000)
+
+
+@pytest.mark.parametrize("says", ["nothing", "at last", "of another one", "of none"])
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_worker_that_copies_is_at_it(says: str, others: int) -> None:
+    """A plain write is handed over at 3000; its worker has a CPU from 4000 on, and lets the
+    submitter go at 60000 in whose call it is taken: or says so just before that. That is the
+    worker's CPU, unless it may have been at another write without a word."""
+    world = worlds()
+    write = direct_write(0x70, open_flags=0, rwf=RWF_OF_LINKED)
+    sync = {"request_key": 0x80, "opcode": 3, **FILE}
+    linked_pair(world, write, sync)
+    world.emit("io_uring_queue_async_work", 3_000, WRITER, **write)
+    for one in range(others):
+        other = direct_write(0x90 + one, open_flags=0)
+        world.emit("io_uring_submit_req", 3_100, WRITER, **other)
+        world.emit("io_uring_queue_async_work", 3_200, WRITER, **other)
+    resumes(world, WORKER, 500, 3_300, 4_000, WRITER, INTERRUPTIBLE)
+    if says == "of none":
+        # Kept from its CPU in the midst of it, it would say so.
+        resumes(world, WORKER, 58_000, 0, 59_000, 0, 0)
+    if says == "at last":
+        world.emit("io_uring_work", 59_500, WORKER, request_key=0x70)
+    if says == "of another one":
+        world.emit("io_uring_work", 30_000, WORKER, request_key=0x666)
+    resumes(world, WRITER, 4_200, 60_000, 61_000, WORKER, INTERRUPTIBLE)
+    if says == "at last":
+        world.emit("io_uring_work", 60_500, WORKER, request_key=0)
+    world.emit("io_uring_complete", 61_500, WRITER, result=8192, **write)
+    world.emit("io_uring_queue_async_work", 62_000, WRITER, **sync)
+    resumes(world, WORKER, 60_600, 62_100, 62_500, WRITER, INTERRUPTIBLE)
+    world.emit("io_uring_work", 63_000, WORKER, request_key=0x80)
+    submit(world, DISK, WORKER, 63_000, Request(queue=500, scheduler=None, device=20_000))
+    resumes(world, WORKER, 64_000, 84_000, 85_000, 0, UNINTERRUPTIBLE)
+    world.emit("io_uring_work", 86_000, WORKER, request_key=0)
+    resumes(world, WRITER, 62_200, 86_100, 86_500, WORKER, INTERRUPTIBLE)
+    world.emit("io_uring_complete", 87_000, WRITER, result=0, **sync)
+    world.emit("syscall", 88_000, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    (found,) = accounts(breakdown)[WRITER]
+    off_ns = 1_000 if says == "of none" else 0
+    if says == "at last" or (says != "of another one" and not others):
+        assert found["syscall"] >= 60_000 - 4_000 - off_ns
+        assert found["wakeup.worker"] <= 1_000
+    else:
+        assert found["wakeup.worker"] >= 60_000 - 4_000 - off_ns
+    assert found["wakeup.runqueue"] >= 700 + off_ns
+
+
+def test_a_worker_that_had_no_cpu_amid_it_is_at_it_again() -> None:
+    """A plain write's worker copies from 4000 to 60000, but that it has no CPU from 30000 to 31000,
+    and says so. Its submitter is in a call for what is complete since 90000 only."""
+    world = worlds()
+    write = direct_write(0x70, open_flags=0, rwf=RWF_OF_LINKED)
+    sync = {"request_key": 0x80, "opcode": 3, **FILE}
+    linked_pair(world, write, sync)
+    world.emit("io_uring_queue_async_work", 3_000, WRITER, **write)
+    resumes(world, WORKER, 500, 3_300, 4_000, WRITER, INTERRUPTIBLE)
+    world.emit("syscall", 4_500, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    world.emit("io_uring_work", 30_000, WORKER, request_key=0x70)
+    resumes(world, WORKER, 30_000, 0, 31_000, 0, 0)
+    world.emit("io_uring_work", 60_000, WORKER, request_key=0)
+    world.emit("io_uring_complete", 91_000, WRITER, result=8192, **write)
+    world.emit("io_uring_queue_async_work", 91_500, WRITER, **sync)
+    resumes(world, WORKER, 60_000, 91_600, 92_000, WRITER, INTERRUPTIBLE)
+    world.emit("io_uring_work", 93_000, WORKER, request_key=0x80)
+    submit(world, DISK, WORKER, 93_000, Request(queue=500, scheduler=None, device=20_000))
+    resumes(world, WORKER, 94_000, 114_000, 115_000, 0, UNINTERRUPTIBLE)
+    world.emit("io_uring_complete", 117_000, WRITER, result=0, **sync)
+    world.emit("syscall", 118_000, WRITER, enter_ns=90_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    (found,) = accounts(breakdown)[WRITER]
+    assert found["syscall"] >= 60_000 - 4_000 - 1_000
+    assert found["wakeup.reap"] in range(90_000 - 60_000, 90_000 - 60_000 + 5_000)
 
 
 def test_no_worker_keeps_what_it_was_not_handed_yet() -> None:

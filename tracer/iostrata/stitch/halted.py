@@ -11,12 +11,14 @@ from __future__ import annotations
 import numpy as np
 
 from iostrata.columns import NEVER, AsOf, Ints, at, one_of, overlapping, pair_key
+from iostrata.stitch.calls import are_direct
 from iostrata.stitch.chains import Chains
 from iostrata.stitch.completions import completions
 from iostrata.stitch.enters import Enters, enters_in
 from iostrata.stitch.links import submissions_in
 from iostrata.stitch.opcodes import RWF_OF_LINKED
 from iostrata.stitch.pools import Pools
+from iostrata.stitch.runs import Runs
 from iostrata.stitch.serving import Service
 from iostrata.stitch.spans import SpanList
 from iostrata.stitch.taken import handed_at
@@ -29,6 +31,7 @@ def halted(
     window: Window,
     requests: Ints,
     pools: Pools,
+    runs: Runs,
     sleeps: Sleeps,
     ends: AsOf,
     ended_ns: Ints,
@@ -46,7 +49,7 @@ def halted(
         none = Service(*np.zeros((4, 0), np.int64))
         return none, none
     pieces = window.pieces
-    done = completions(window, "request_key", "tid")
+    done = completions(window, "request_key", "tid", "open_flags")
     piece = Chains(window, requests).find(done["request_key"], done["time_ns"])
     # Its own is collected with it.
     part = (piece >= 0) & (at(pieces.request_key, piece) != done["request_key"])
@@ -54,8 +57,14 @@ def halted(
     piece, tid, taken_ns = piece[rows], done["tid"][rows], done["time_ns"][rows]
     since_ns = at(ended_ns, ends.at_or_before(piece, taken_ns))
     calls = window.once(enters_in)
-    # What a worker ran without a word was complete when none of them was at anything.
     handed_ns = handed_at(window, done["request_key"][rows], taken_ns)
+    # One that says that it is at it is through with it only then, be it on its CPU; but disks end
+    # what goes past the page cache.
+    run = AsOf(runs.piece, runs.end_ns).at_or_before(piece, taken_ns)
+    by_it = at(runs.handed_ns, run) >= np.maximum(handed_ns, pieces.begin_ns[piece])
+    by_it &= ~are_direct(window.trace, done["open_flags"][rows])
+    since_ns = np.where(by_it, np.maximum(since_ns, at(runs.end_ns, run)), since_ns)
+    # What one ran without a word was complete when none of them was at anything.
     silent = np.flatnonzero((handed_ns >= pieces.begin_ns[piece]) & (since_ns < handed_ns))
     ran_ns = pools.run_by(tid[silent], handed_ns[silent])
     # Nor was it while who takes it slept in a call for that: it is let go by what is complete.
@@ -63,8 +72,10 @@ def halted(
     let_go_ns = np.where(let_go_ns > handed_ns[silent], let_go_ns, NEVER)
     since_ns[silent] = np.minimum(ran_ns, let_go_ns)
     waited = silent[since_ns[silent] <= taken_ns[silent]]
+    ran_from_ns = pools.run_from(tid[waited], handed_ns[waited], since_ns[waited])
     workers = Service(piece[waited], tid[waited], handed_ns[waited], since_ns[waited])
-    spans.add(workers.owner, "wakeup.worker", workers.begin_ns, workers.end_ns)
+    spans.add(workers.owner, "wakeup.worker", workers.begin_ns, ran_from_ns)
+    spans.add(workers.owner, "syscall", ran_from_ns, workers.end_ns)
     known = np.flatnonzero((since_ns >= pieces.begin_ns[piece]) & (since_ns < taken_ns))
     piece, tid, since_ns, taken_ns = (one[known] for one in (piece, tid, since_ns, taken_ns))
     enter_ns = at(calls.enter_ns, calls.submitting(tid, taken_ns))

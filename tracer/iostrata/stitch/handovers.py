@@ -135,7 +135,7 @@ def handovers(
         spans.extend(short_of_cpu(waits, sleeps, numbers.sleep, WORKER))
     if window.serves:
         return
-    going_on, workers = halted(spans, window, requests, pools, sleeps, ends, ended_ns)
+    going_on, workers = halted(spans, window, requests, pools, runs, sleeps, ends, ended_ns)
     spans.extend(short_of_cpu(pools.short_of(workers), sleeps, numbers.sleep, WORKER))
     end, ran = pieces.end_ns[requests], np.full(len(pieces), -1)
     np.maximum.at(ran, runs.piece, runs.end_ns)

@@ -22,12 +22,15 @@ from iostrata.columns import (
     changes,
     distinct,
     joined,
+    numbers,
     one_of,
     order_of,
     overlapping,
 )
 from iostrata.stitch.blockio import MOST
+from iostrata.stitch.completions import completions
 from iostrata.stitch.links import submissions_in
+from iostrata.stitch.opcodes import URING_FSYNC, URING_READS, URING_SYNC_FILE_RANGE
 from iostrata.stitch.serving import Service
 from iostrata.stitch.taken import workers_of
 from iostrata.stitch.wakeup import Sleeps
@@ -36,6 +39,8 @@ from iostrata.trace.layout import WAKE_TIMER
 
 # The state of a worker that has nothing to do.
 IDLE: Final = 1
+# What writes nothing is in nobody's turn (io_prep_async_work, io_uring/io_uring.c).
+TAKES_NO_TURN: Final = (URING_FSYNC, URING_SYNC_FILE_RANGE, *URING_READS)
 GENERATIONS: Final = 8
 """Of workers that were made by workers, each by one that said nothing of what it was at."""
 
@@ -48,7 +53,9 @@ class Pools:
         self._workers = workers_of(window)
         rows = np.flatnonzero(one_of(sleeps.tid, self._workers))
         self._every, self._sleeps = sleeps, sleeps.rows(rows[order_of(sleeps.tid[rows])])
-        handed = window.columns("io_uring_queue_async_work", "tid", "request_key", "inode", "dev")
+        handed = window.columns(
+            "io_uring_queue_async_work", "tid", "request_key", "inode", "dev", "opcode"
+        )
         self._handed, self._handed_ns = AsOf(handed["tid"], handed["time_ns"]), handed["time_ns"]
         self._all_handed = handed
         said = window.columns("io_uring_work", "tid", "request_key")
@@ -74,12 +81,58 @@ class Pools:
             found[rows] = np.minimum(found[rows], self._all_else_by(one, taken[rows]))
         return found
 
+    def run_from(self, tid: Ints, handed_ns: Ints, ran_ns: Ints) -> Ints:
+        """Since when a worker ran what threads had handed over at some times, and it was run by
+        others without a word; these others: nothing tells.
+
+        One only of a thread's workers had anything to do, and had been idle before. It was at
+        nothing else, as of all that was handed over meanwhile others are told of.
+        """
+        found, (busy, begin_ns, end_ns) = ran_ns.copy(), self._busy
+        for thread in distinct(tid).tolist():
+            own = np.flatnonzero(one_of(self._thread_of(busy), (thread, -1)))
+            rows = np.flatnonzero(tid == thread)
+            row, one = overlapping(
+                np.zeros(len(rows), np.int64), handed_ns[rows], ran_ns[rows],
+                np.zeros(len(own), np.int64), begin_ns[own], end_ns[own], MOST,
+            )  # fmt: skip
+            single = np.bincount(row, minlength=len(rows))[row] == 1
+            row, one = rows[row[single]], own[one[single]]
+            worker, since_ns, until_ns = busy[one], begin_ns[one], ran_ns[row]
+            on = self._sleeps.resumed.at_or_after(worker, since_ns + 1)
+            on_ns = np.maximum(at(self._sleeps.on_ns, on), handed_ns[row])
+            said = self._said.at_or_before(worker, until_ns - 1)
+            silent = (on >= 0) & (on_ns < until_ns) & (at(self._said_ns, said) <= since_ns)
+            # It says so if it sleeps, but of what is not recorded.
+            asleep = np.flatnonzero(self._sleeps.asleep)
+            slept = AsOf(self._sleeps.tid[asleep], self._sleeps.off_ns[asleep])
+            silent &= (
+                at(self._sleeps.off_ns[asleep], slept.at_or_before(worker, until_ns - 1))
+                <= since_ns
+            )
+            handed = self._all_handed["tid"] == thread
+            untold = np.sort(self._handed_ns[handed & self._untold])
+            # Who hands it over says so before it lets the worker go.
+            since = np.searchsorted(untold, np.minimum(since_ns, handed_ns[row]))
+            known = silent & (np.searchsorted(untold, until_ns) - since == 1)
+            found[row[known]] = on_ns[known]
+        return found
+
+    @cached_property
+    def _untold(self) -> NDArray[np.bool_]:
+        """Which of what was handed over no worker said that it was at."""
+        key, time_ns = self._all_handed["request_key"], self._handed_ns
+        said_ns = at(self._said_ns, AsOf(self._key, self._said_ns).at_or_after(key, time_ns))
+        found: NDArray[np.bool_] = (said_ns < 0) | (said_ns >= AsOf(key, time_ns).following())
+        return found
+
     def _taken_by(self, tid: Ints, handed_ns: Ints) -> Ints:
         """By when what threads handed over at some times had been taken up, NEVER: nothing tells.
 
-        A worker was at something of the same file then that was handed over later: they take them
-        in their order (io_get_next_work, io_uring/io-wq.c; of other files they may pass over one
-        that has to wait for its turn).
+        A worker was at something then that was handed over later: they take them in their order.
+        Of a file that is written they pass over what has to wait for its turn, and take with what
+        is before it what was handed over later (io_get_next_work, io_wq_insert_work of
+        io_uring/io-wq.c): it is something of the same file, or neither had anything before it.
         """
         handed, some = self._all_handed, np.flatnonzero(self._key != 0)
         by_key = AsOf(handed["request_key"], handed["time_ns"])
@@ -88,17 +141,17 @@ class Pools:
         asked = self._handed.at_or_before(tid, handed_ns)
         if not len(row) or not len(asked):
             return np.full(len(tid), NEVER)
-        queues = [handed[name] for name in ("tid", "dev", "inode")]
-        _, queue = np.unique(np.stack(queues), axis=1, return_inverse=True)
-        queue = queue.reshape(-1)
-        order = order_of(queue[row], handed["time_ns"][row])
-        row, said_ns = row[order], said_ns[order]
-        # The first that was said of all that was handed over from each on; queue by queue.
-        shift = queue[row] * (int(said_ns.max()) + 1)
-        first_ns = np.minimum.accumulate((said_ns + shift)[::-1])[::-1] - shift
-        of = AsOf(queue[row], handed["time_ns"][row])
-        later = of.at_or_after(at(queue, asked), handed_ns + 1)
-        return np.where((asked >= 0) & (later >= 0), at(first_ns, later), NEVER)
+        found = _first_of_later(self._queue, handed["time_ns"], row, said_ns, asked)
+        every, alone = whole(self._window.trace).once(_alone)
+        first = at(alone, every.at_or_before(handed["request_key"], handed["time_ns"])) > 0
+        row, said_ns = row[first[row]], said_ns[first[row]]
+        of_any = _first_of_later(numbers(handed["tid"]), handed["time_ns"], row, said_ns, asked)
+        return np.where((asked >= 0) & first[asked], np.minimum(found, of_any), found)
+
+    @cached_property
+    def _queue(self) -> Ints:
+        """What was handed over, by thread and file."""
+        return numbers(*(self._all_handed[name] for name in ("tid", "dev", "inode")))
 
     def _all_else_by(self, thread: int, time_ns: Ints) -> Ints:
         """From some times on, by when each of a thread's workers had been off its CPU at something
@@ -113,6 +166,9 @@ class Pools:
             sleeps = np.flatnonzero(self._sleeps.tid == one)
             after = np.searchsorted(self._sleeps.on_ns[sleeps], time_ns[at_work], side="right")
             off_ns = np.append(self._sleeps.off_ns[sleeps], NEVER)[after]
+            # Nor was one that said then what else it was at.
+            said = self._said.at_or_before(np.full(len(at_work), one), time_ns[at_work])
+            off_ns = np.where(at(self._said_ns, said) == time_ns[at_work], 0, off_ns)
             found[at_work] = np.maximum(found[at_work], off_ns)
         return found
 
@@ -267,6 +323,50 @@ class Pools:
         end[np.flatnonzero(changes(worker))[1:] - 1] = NEVER
         busy = np.flatnonzero((end > begin) & ~ends)
         return worker[busy], begin[busy], end[busy]
+
+
+def _alone(window: Window) -> tuple[AsOf, Ints]:
+    """What was handed over, by request and time; and of each, 1: it had no turn to wait for, as all
+    that its thread had handed over before, and writes to the same file, was complete; or it does
+    not write. Of all that a trace has: a window may begin in between.
+
+    That another file has its turn with it, by chance, nothing tells.
+    """
+    # One of its own: what is read here nobody needs again.
+    window = Window(window.trace, NO_PIECES, NO_COMMITS, window.begin_ns, window.end_ns)
+    fields = ("request_key", "tid", "dev", "inode", "opcode")
+    handed = window.columns("io_uring_queue_async_work", *fields)
+    key, time_ns = handed["request_key"], handed["time_ns"]
+    alone = np.ones(len(key), np.int64)
+    rows = np.flatnonzero(~one_of(handed["opcode"], TAKES_NO_TURN))
+    queue = numbers(*(handed[name][rows] for name in ("tid", "dev", "inode")))
+    order = order_of(queue, time_ns[rows])
+    rows, queue = rows[order], queue[order]
+    if len(rows):
+        done = completions(window, "request_key")
+        row = AsOf(done["request_key"], done["time_ns"]).at_or_after(key[rows], time_ns[rows])
+        end_ns = np.where(row >= 0, at(done["time_ns"], row), int(time_ns.max()) + 1)
+        # The last of all before to be complete; queue by queue.
+        shift = queue * (int(end_ns.max() - time_ns.min()) + 1)
+        last_ns = np.append(0, np.maximum.accumulate(end_ns + shift)[:-1]) - shift
+        alone[rows] = changes(queue) | (last_ns <= time_ns[rows])
+    return AsOf(key, time_ns), alone
+
+
+def _first_of_later(queue: Ints, handed_ns: Ints, said: Ints, said_ns: Ints, asked: Ints) -> Ints:
+    """When the first was said of all in the same queue that was handed over later than each of
+    some, NEVER: none was. ``queue``: of all that was handed over, of which ``said``, ``asked``: -1:
+    none, are rows."""
+    if not len(said):
+        return np.full(len(asked), NEVER)
+    order = order_of(queue[said], handed_ns[said])
+    said, said_ns = said[order], said_ns[order]
+    # The first that was said of all that was handed over from each on; queue by queue.
+    shift = queue[said] * (int(said_ns.max() - said_ns.min()) + 1)
+    first_ns = np.minimum.accumulate((said_ns + shift)[::-1])[::-1] - shift
+    of = AsOf(queue[said], handed_ns[said])
+    later = of.at_or_after(at(queue, asked), at(handed_ns, asked) + 1)
+    return np.where((asked >= 0) & (later >= 0), at(first_ns, later), NEVER)
 
 
 def of_nobody(window: Window) -> Ints:
