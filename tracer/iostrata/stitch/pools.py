@@ -89,6 +89,10 @@ class Pools:
         nothing else, as of all that was handed over meanwhile others are told of.
         """
         found, (busy, begin_ns, end_ns) = ran_ns.copy(), self._busy
+        # It says at what it is if it sleeps, but of what is not recorded.
+        asleep = np.flatnonzero(self._sleeps.asleep)
+        off_ns = self._sleeps.off_ns[asleep]
+        slept = AsOf(self._sleeps.tid[asleep], off_ns)
         for thread in distinct(tid).tolist():
             own = np.flatnonzero(one_of(self._thread_of(busy), (thread, -1)))
             rows = np.flatnonzero(tid == thread)
@@ -103,13 +107,7 @@ class Pools:
             on_ns = np.maximum(at(self._sleeps.on_ns, on), handed_ns[row])
             said = self._said.at_or_before(worker, until_ns - 1)
             silent = (on >= 0) & (on_ns < until_ns) & (at(self._said_ns, said) <= since_ns)
-            # It says so if it sleeps, but of what is not recorded.
-            asleep = np.flatnonzero(self._sleeps.asleep)
-            slept = AsOf(self._sleeps.tid[asleep], self._sleeps.off_ns[asleep])
-            silent &= (
-                at(self._sleeps.off_ns[asleep], slept.at_or_before(worker, until_ns - 1))
-                <= since_ns
-            )
+            silent &= at(off_ns, slept.at_or_before(worker, until_ns - 1)) <= since_ns
             handed = self._all_handed["tid"] == thread
             untold = np.sort(self._handed_ns[handed & self._untold])
             # Who hands it over says so before it lets the worker go.
