@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import NEVER, AsOf, Ints, at
+from iostrata.columns import NEVER, Ints, overlapping
 from iostrata.stitch.audit import Audit, activities_of, audit
 from iostrata.stitch.awaited import with_upkeep
 from iostrata.stitch.batches import others_of_calls, submitted_until, unseen_in_calls
@@ -41,8 +41,9 @@ from iostrata.stitch.spans import SpanList, Spans
 from iostrata.stitch.stacked import KEY
 from iostrata.stitch.stages import stages_of
 from iostrata.stitch.turns import Waited, behind_of
+from iostrata.stitch.unseen import hidden
 from iostrata.stitch.wakers import Explained, Wakers
-from iostrata.stitch.wakeup import run_queue
+from iostrata.stitch.wakeup import Sleeps, run_queue
 from iostrata.stitch.window import NOTHING, Columns, Window, whole
 
 
@@ -136,7 +137,7 @@ def stitch(window: Window) -> Stitched:
 def _at_work(scene: Scene) -> SpanList:
     """What pieces did, and what was done for them on disks and by other machines."""
     window, disks, owners, spans = scene.window, scene.disks, scene.owners, SpanList()
-    _calls(spans, window, owners)
+    _calls(spans, window, owners, scene.sleeps)
     submitted(spans, window, owners.submitting, disks.bios)
     spans.add(owners.runs.piece, "syscall", owners.runs.begin_ns, owners.runs.end_ns)
     spans.extend(disks.spans_of(disks.piece))
@@ -210,7 +211,7 @@ def _waited(scene: Scene) -> Waited:
     )
 
 
-def _calls(spans: SpanList, window: Window, owners: Owners) -> None:
+def _calls(spans: SpanList, window: Window, owners: Owners, sleeps: Sleeps) -> None:
     """The floor of the stack: the calls themselves, and the file system's sync inside them.
 
     An asynchronous request has no floor: what no layer claims of it is unattributed. A server's
@@ -222,8 +223,7 @@ def _calls(spans: SpanList, window: Window, owners: Owners) -> None:
     spans.add(calls, window.floor, pieces.begin_ns, pieces.end_ns)
     syncs = owners.syncs
     spans.add(syncs.piece, "fs", syncs.begin_ns, syncs.end_ns)
-    hidden = _left_unseen(window, floored)
-    spans.add(hidden, "blocked", pieces.begin_ns[hidden], pieces.end_ns[hidden])
+    spans.extend(_left_unseen(window, floored, sleeps))
     requests = np.flatnonzero(pieces.request_key != 0)
     if len(requests):
         # What the submitter itself did for the request before it was on its way.
@@ -232,13 +232,15 @@ def _calls(spans: SpanList, window: Window, owners: Owners) -> None:
         unseen_in_calls(spans, window, requests, owners.submitting)
 
 
-def _left_unseen(window: Window, floored: NDArray[np.bool_]) -> Ints:
-    """The calls (of the pieces) in which a thread left the CPU and nobody saw it: whatever no layer
-    claims of such a one, it may have slept."""
-    told = window.columns("sched_hidden", "tid")
-    if not len(told["tid"]):
-        return told["tid"]
-    calls = np.flatnonzero(floored)
-    tid, end = window.pieces.tid[calls], window.pieces.end_ns[calls]
-    last = AsOf(told["tid"], told["time_ns"]).at_or_before(tid, end)
-    return calls[at(told["time_ns"], last) > window.pieces.begin_ns[calls]]
+def _left_unseen(window: Window, floored: NDArray[np.bool_], sleeps: Sleeps) -> Spans:
+    """Of the calls (of the pieces), when their thread left the CPU and nobody saw it: whatever no
+    layer claims then, it may have slept."""
+    tid, since, until = hidden(window, sleeps)
+    spans = SpanList()
+    if len(tid):
+        calls, pieces = np.flatnonzero(floored), window.pieces
+        begin, end = pieces.begin_ns[calls], pieces.end_ns[calls]
+        row, one = overlapping(pieces.tid[calls], begin, end, tid, since, until)
+        since, until = np.maximum(since[one], begin[row]), np.minimum(until[one], end[row])
+        spans.add(calls[row], "blocked", since, until)
+    return spans.collect()

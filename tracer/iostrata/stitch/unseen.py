@@ -28,7 +28,7 @@ def unseen(window: Window, syncs: Syncs, sleeps: Sleeps) -> Spans:
     if len(rows) and len(sleeps):
         parts = (
             _unseen(window, sleeps, syncs.tid[rows], syncs.begin_ns[rows]),
-            _hidden(window, sleeps),
+            hidden(window, sleeps),
         )
         tid, begin, until = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         row, some = overlapping(
@@ -67,7 +67,7 @@ def _unseen(window: Window, sleeps: Sleeps, tid: Ints, begin_ns: Ints) -> tuple[
     return tid[some], gone[some], until[some]
 
 
-def _hidden(window: Window, sleeps: Sleeps) -> tuple[Ints, Ints, Ints]:
+def hidden(window: Window, sleeps: Sleeps) -> tuple[Ints, Ints, Ints]:
     """Which threads left the CPU once more than they were seen to, and between which times."""
     told = window.columns("sched_hidden", "tid")
     last = sleeps.resumed.at_or_before(told["tid"], told["time_ns"])
