@@ -12,7 +12,7 @@ from tests.stitch.test_truth import accounts
 from tests.stitch.test_wakers import resume
 from tests.synthetic import O_DSYNC, World, Writer
 
-IRQ, OTHER_IRQ, KSOFTIRQD = 57, 58, 16
+IRQ, OTHER_IRQ, NEW_IRQ, KSOFTIRQD = 57, 58, 59, 16
 REST = {"syscall": 1_000, "block.Q2D": 500, "wakeup.interrupt": 500}
 DEVICE = "device.data"
 FIRST, SECOND = 0, 1
@@ -144,3 +144,10 @@ def test_a_loop_device_on_that_disk_has_no_interrupt_of_its_own() -> None:
     found = rows(world)
     assert found["wakeup.runqueue"] == 30_000
     assert found.get("residual", 0) <= 1_000
+
+
+def test_a_thread_that_is_first_met_may_have_had_no_cpu_until_then() -> None:
+    world = of_disk(b"another")
+    world.target(NEW_IRQ, 40_000, comm=b"irq/28-virtio5-", kind=THREAD_HELPER)
+    written(world, 52_500, NEW_IRQ)
+    assert rows(world) == REST | {DEVICE: 12_500, "residual": 37_500}

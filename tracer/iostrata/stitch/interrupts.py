@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import Ints, at, changes, distinct, integers, one_of, order_of
+from iostrata.columns import AsOf, Ints, at, changes, distinct, integers, one_of, order_of
 from iostrata.stitch.bios import Carried
 from iostrata.stitch.blockio import Awaited
 from iostrata.stitch.requests import Requests
@@ -42,6 +42,7 @@ class Interrupts:
     ``requests``: how many there are at all; ``request``: row of those; ``since_ns``: since when
     the interrupt had come, or its thread had left the rest to another, and the request was issued;
     ``until_ns``: when it was complete; ``known``: the disk was done with it all that time.
+    ``unmet``: nothing was recorded of the thread until then, whether it had a CPU or none.
     """
 
     requests: int
@@ -50,6 +51,7 @@ class Interrupts:
     since_ns: Ints
     until_ns: Ints
     known: NDArray[np.bool_]
+    unmet: bool = False
 
     def needed(self, owner: Ints, carried: Carried, awaited: Awaited, *, known: bool) -> Service:
         """When whoever has the bios (``owner``: of each, -1: nobody) needed such a thread to have
@@ -73,7 +75,7 @@ def interrupts(
     """Of the interrupts' own threads, and of those that they left requests to; none: no disk's
     interrupts have threads. ``completed``: all completions; ``stacked``: keys of devices that have
     none, but disks below."""
-    hard, soft = whole(trace).once(threads_of_interrupts)
+    hard, soft, told_ns = whole(trace).once(threads_of_interrupts)
     if not len(hard):
         return ()
     by, left = completed["tid"], one_of(completed["tid"], soft)
@@ -88,6 +90,7 @@ def interrupts(
     row, issue = row[request], requests.issue_ns[request]
     sleep, handler, first = sleep[row], handler[row], _first(sleep)[row]
     wake = sleeps.wake_ns[sleep]
+    every = [_unmet(requests, completed, hard, told_ns, list(handlers))]
     found = Interrupts(
         requests=len(requests.key),
         request=request,
@@ -96,19 +99,43 @@ def interrupts(
         until_ns=requests.complete_ns[request],
         known=first & (wake >= issue),
     )
+    every.append(found)
     rest = np.flatnonzero(left[mine[row]])
     if not len(rest):
-        return (found,)
+        return tuple(every)
     ran = np.maximum(sleeps.on_ns[sleep[rest]], issue[rest])
-    behind = Interrupts(
-        requests=found.requests,
-        request=request[rest],
-        tid=by[mine[row[rest]]],
-        since_ns=ran,
-        until_ns=found.until_ns[rest],
-        known=found.known[rest],
+    every.append(
+        Interrupts(
+            requests=found.requests,
+            request=request[rest],
+            tid=by[mine[row[rest]]],
+            since_ns=ran,
+            until_ns=found.until_ns[rest],
+            known=found.known[rest],
+        )
     )
-    return found, behind
+    return tuple(every)
+
+
+def _unmet(
+    requests: Requests, completed: Columns, hard: Ints, told_ns: Ints, disks: list[int]
+) -> Interrupts:
+    """Of the requests that a thread was first met with: it is recorded from then on."""
+    row = np.flatnonzero((requests.completion >= 0) & one_of(requests.device_key, disks))
+    tid = completed["tid"][requests.completion[row]]
+    place = np.minimum(np.searchsorted(hard, tid), len(hard) - 1)
+    met = told_ns[place]
+    some = np.flatnonzero((hard[place] == tid) & (requests.issue_ns[row] < met))
+    row, met = row[some], met[some]
+    return Interrupts(
+        requests=len(requests.key),
+        request=row,
+        tid=tid[some],
+        since_ns=requests.issue_ns[row],
+        until_ns=np.minimum(requests.complete_ns[row], met),
+        known=np.zeros(len(row), np.bool_),
+        unmet=True,
+    )
 
 
 def _handlers(device_key: Ints, by: Ints, left: NDArray[np.bool_]) -> dict[int, Ints]:
@@ -146,9 +173,12 @@ def _first(sleep: Ints) -> NDArray[np.bool_]:
     return found
 
 
-def threads_of_interrupts(window: Window) -> tuple[Ints, Ints]:
-    """Those that were recorded: interrupts' own, and those of soft interrupts."""
+def threads_of_interrupts(window: Window) -> tuple[Ints, Ints, Ints]:
+    """Those that were recorded: interrupts' own, those of soft interrupts, and since when the
+    former were."""
     threads = window.trace.points["thread"]
     name, tid = threads["comm"].astype("S16"), integers(threads["subject_tid"])
     hard, soft = (distinct(tid[np.char.startswith(name, begin)]) for begin in (HARD, SOFT))
-    return hard, soft
+    time = integers(threads["time_ns"])
+    first = AsOf(tid, time).at_or_after(hard, np.zeros(len(hard), np.int64))
+    return hard, soft, at(time, first)

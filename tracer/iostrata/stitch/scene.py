@@ -92,7 +92,10 @@ class Scene:
         for threads in self.interrupts:
             for known, rank in ((True, KNOWN), (False, UNTOLD)):
                 needed = threads.needed(owner, carried, flushes, known=known)
-                spans.extend(short_of_cpu(needed, sleeps, number, rank))
+                if threads.unmet:
+                    spans.add(needed.owner, rank, needed.begin_ns, needed.end_ns)
+                else:
+                    spans.extend(short_of_cpu(needed, sleeps, number, rank))
         return spans
 
 
