@@ -110,11 +110,18 @@ class Pools:
             silent &= at(off_ns, slept.at_or_before(worker, until_ns - 1)) <= since_ns
             handed = self._all_handed["tid"] == thread
             untold = np.sort(self._handed_ns[handed & self._untold])
-            # Who hands it over says so before it lets the worker go.
-            since = np.searchsorted(untold, np.minimum(since_ns, handed_ns[row]))
+            # Who hands it over says so before it lets the worker go, which had rested since then.
+            rested_ns = np.where(self._new[on], 0, at(self._sleeps.off_ns, on))
+            since = np.searchsorted(untold, np.minimum(rested_ns, handed_ns[row]))
             known = silent & (np.searchsorted(untold, until_ns) - since == 1)
             found[row[known]] = on_ns[known]
         return found
+
+    @cached_property
+    def _new(self) -> NDArray[np.bool_]:
+        """Of which of the sleeps nothing tells that the worker had been there before: it may have
+        been made for what was handed over already."""
+        return changes(self._sleeps.tid)
 
     @cached_property
     def _untold(self) -> NDArray[np.bool_]:
