@@ -18,8 +18,9 @@ Place = Annotated[str, msgspec.Meta(pattern=f"^{PLACE}$")]
 NameOrPlace = Annotated[str, msgspec.Meta(pattern=f"^({NAME}|{PLACE})$")]
 Address = Annotated[str, msgspec.Meta(pattern=r"^\d+(\.\d+){3}/\d+$")]
 Package = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9.+-]+$")]
-# A kernel's module, and the parameters that it is loaded with.
+# A word of a kernel's command line.
 Parameter = Annotated[str, msgspec.Meta(pattern=r"^[\w.-]+(=\S+)?$")]
+# A kernel's module, and the parameters that it is loaded with.
 Module = Annotated[str, msgspec.Meta(pattern=r"^\w[\w-]*( \w+=\S*)*$")]
 
 
