@@ -9,6 +9,7 @@
 
 #include "beside.bpf.h"
 #include "file.bpf.h"
+#include "stand_in.bpf.h"
 #include "switches.bpf.h"
 #include "task.bpf.h"
 #include "work.bpf.h"
@@ -210,8 +211,7 @@ int aio_expect(__u64 context, __u32 order)
 
 /* First, so that it is attached first: no call is begun whose end is not seen.  One for all, as the
  * kernel takes long to verify it. */
-SEC("tp")
-int aio_exit(struct aio_exit_context *ctx)
+PROGRAM("tp", aio_exit, struct aio_exit_context *ctx)
 {
 	__u32 point = ctx->nr == __NR_io_submit ? POINT_aio_submit : POINT_aio_complete;
 	struct thread *thread = thread_of(current_tid());
@@ -287,15 +287,13 @@ int aio_submit_enter(struct aio_enter_context *ctx)
 	return 0;
 }
 
-SEC("tp")
-int aio_getevents_enter(struct aio_enter_context *ctx)
+PROGRAM("tp", aio_getevents_enter, struct aio_enter_context *ctx)
 {
 	return call_enter(CALL_IO_GETEVENTS, ctx->args[0], ctx->args[3]);
 }
 
 /* In whatever thread or interrupt completes it. */
-SEC("fentry/aio_complete")
-int aio_complete_kernel(__u64 *ctx)
+PROGRAM("fentry/aio_complete", aio_complete_kernel, __u64 *ctx)
 {
 	struct aio_kiocb *control = (void *)ctx[0];
 	__u64 key = aio_key_of(control);

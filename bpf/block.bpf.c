@@ -3,6 +3,7 @@
 #include "bio.bpf.h"
 #include "block.bpf.h"
 #include "interrupt.bpf.h"
+#include "stand_in.bpf.h"
 
 /* Further bios of one request that are recorded; what exceeds them is tied by its place. */
 #define MAX_MERGED 128
@@ -121,8 +122,7 @@ static __always_inline int bio_queued(struct bio *bio)
 	return 0;
 }
 
-SEC("tp_btf/block_bio_queue")
-int block_bio_queue(__u64 *ctx)
+PROGRAM("tp_btf/block_bio_queue", block_bio_queue, __u64 *ctx)
 {
 	/* Two calls: the verifier takes no computed place in the context. */
 	if (block_bio_argument)
@@ -175,8 +175,7 @@ static __always_inline int bio_split(struct bio *bio)
 	return 0;
 }
 
-SEC("tp_btf/block_split")
-int block_split(__u64 *ctx)
+PROGRAM("tp_btf/block_split", block_split, __u64 *ctx)
 {
 	if (block_bio_argument)
 		return bio_split(ARGUMENT(struct bio *, 1));
@@ -185,8 +184,7 @@ int block_split(__u64 *ctx)
 
 /* Only of disks that complete bios themselves: a request's bios are traced by the
  * request, which clears the mark that this point asks for (blk_update_request). */
-SEC("tp_btf/block_bio_complete")
-int block_bio_complete(__u64 *ctx)
+PROGRAM("tp_btf/block_bio_complete", block_bio_complete, __u64 *ctx)
 {
 	struct bio *bio = ARGUMENT(struct bio *, 1);
 	__u32 dev = watched_dev(bio);
@@ -261,8 +259,7 @@ static __always_inline int bio_remapped(struct bio *bio, __u32 old_dev, __u64 ol
 	return 0;
 }
 
-SEC("tp_btf/block_bio_remap")
-int block_bio_remap(__u64 *ctx)
+PROGRAM("tp_btf/block_bio_remap", block_bio_remap, __u64 *ctx)
 {
 	if (block_bio_argument)
 		return bio_remapped(ARGUMENT(struct bio *, 1), ctx[2], ctx[3]);
@@ -400,24 +397,21 @@ static __always_inline int request_issued(__u64 *ctx, __u32 argument)
 	return 0;
 }
 
-SEC("tp_btf/block_rq_issue")
-int block_rq_issue(__u64 *ctx)
+PROGRAM("tp_btf/block_rq_issue", block_rq_issue, __u64 *ctx)
 {
 	if (block_rq_argument)
 		return request_issued(ctx, 1);
 	return request_issued(ctx, 0);
 }
 
-SEC("tp_btf/block_rq_insert")
-int block_rq_insert(__u64 *ctx)
+PROGRAM("tp_btf/block_rq_insert", block_rq_insert, __u64 *ctx)
 {
 	if (block_rq_argument)
 		return request_event(ARGUMENT(struct request *, 1), POINT_block_rq_insert);
 	return request_event(ARGUMENT(struct request *, 0), POINT_block_rq_insert);
 }
 
-SEC("tp_btf/block_rq_requeue")
-int block_rq_requeue(__u64 *ctx)
+PROGRAM("tp_btf/block_rq_requeue", block_rq_requeue, __u64 *ctx)
 {
 	if (block_rq_argument)
 		return request_event(ARGUMENT(struct request *, 1), POINT_block_rq_requeue);
@@ -425,8 +419,7 @@ int block_rq_requeue(__u64 *ctx)
 }
 
 /* The bytes are those completed now, which can be fewer than the request has. */
-SEC("tp_btf/block_rq_complete")
-int block_rq_complete(__u64 *ctx)
+PROGRAM("tp_btf/block_rq_complete", block_rq_complete, __u64 *ctx)
 {
 	struct request *rq = ARGUMENT(struct request *, 0);
 	struct bio *bio = rq->bio;

@@ -5,6 +5,7 @@
  */
 #include "beside.bpf.h"
 #include "inode.bpf.h"
+#include "stand_in.bpf.h"
 #include "task.bpf.h"
 #include "work.bpf.h"
 
@@ -96,15 +97,13 @@ static __always_inline int btrfs_sync(__u64 *ctx)
 	return 0;
 }
 
-SEC("tp_btf/btrfs_sync_file")
-int btrfs_sync_file(__u64 *ctx)
+PROGRAM("tp_btf/btrfs_sync_file", btrfs_sync_file, __u64 *ctx)
 {
 	return btrfs_sync(ctx);
 }
 
 /* The same point, since it has one at the end beside it. */
-SEC("tp_btf/btrfs_sync_file_enter")
-int btrfs_sync_file_enter(__u64 *ctx)
+PROGRAM("tp_btf/btrfs_sync_file_enter", btrfs_sync_file_enter, __u64 *ctx)
 {
 	return btrfs_sync(ctx);
 }
@@ -120,16 +119,14 @@ static __always_inline int btrfs_commits(struct btrfs_fs_info *fs_info)
 }
 
 /* Of syncfs, or sync: the transaction is committed. */
-SEC("tp_btf/btrfs_sync_fs")
-int btrfs_sync_fs(__u64 *ctx)
+PROGRAM("tp_btf/btrfs_sync_fs", btrfs_sync_fs, __u64 *ctx)
 {
 	return btrfs_commits(ARGUMENT(struct btrfs_fs_info *, 0));
 }
 
 /* It has been, by who may well go on to the next one, in a call that nobody has seen begin (the
  * balance of a file system takes hours). */
-SEC("tp_btf/btrfs_transaction_commit")
-int btrfs_transaction_commit(__u64 *ctx)
+PROGRAM("tp_btf/btrfs_transaction_commit", btrfs_transaction_commit, __u64 *ctx)
 {
 	return btrfs_commits(ARGUMENT(struct btrfs_fs_info *, 0));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Who makes pages of watched file systems dirty: only with --who. */
 #include "data.bpf.h"
+#include "stand_in.bpf.h"
 #include "task.bpf.h"
 #include "watch.bpf.h"
 
@@ -19,15 +20,13 @@ static __always_inline int dirtied(struct address_space *mapping)
 	return 0;
 }
 
-SEC("tp_btf/writeback_dirty_folio")
-int data_dirty_folio(__u64 *ctx)
+PROGRAM("tp_btf/writeback_dirty_folio", data_dirty_folio, __u64 *ctx)
 {
 	return dirtied(ARGUMENT(struct address_space *, 1));
 }
 
 /* As above before Linux 203a31516616 (in v5.18). */
-SEC("tp_btf/writeback_dirty_page")
-int data_dirty_page(__u64 *ctx)
+PROGRAM("tp_btf/writeback_dirty_page", data_dirty_page, __u64 *ctx)
 {
 	return dirtied(ARGUMENT(struct address_space *, 1));
 }

@@ -5,6 +5,7 @@
  */
 #include <linux/errno.h>
 
+#include "stand_in.bpf.h"
 #include "syscall.bpf.h"
 
 #define VM_FAULT_ERROR 0x873 /* any of the bits that say that there is no page */
@@ -41,8 +42,7 @@ static __always_inline bool is_tried_again(struct vm_fault *fault)
 
 /* What had to wait for its page is tried again once that is there, mostly by mapping it (with those
  * around it) without coming here. */
-SEC("fexit/filemap_fault")
-int fault_end(__u64 *ctx)
+PROGRAM("fexit/filemap_fault", fault_end, __u64 *ctx)
 {
 	struct thread *thread = thread_of(current_tid());
 	__u32 result = ctx[1];
@@ -55,8 +55,7 @@ int fault_end(__u64 *ctx)
 
 /* A page that no other's fault had mapped with its own, and which may have to be read.  One amid a
  * call, of its buffer, is a part of that. */
-SEC("fentry/filemap_fault")
-int fault_begin(__u64 *ctx)
+PROGRAM("fentry/filemap_fault", fault_begin, __u64 *ctx)
 {
 	struct vm_fault *fault = (void *)argument_key(ctx, 0);
 	struct file *file = BPF_CORE_READ(fault, vma, vm_file);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* ext4 makes one file durable: the entry is stashed, the return emits one event. */
+#include "stand_in.bpf.h"
 #include "work.bpf.h"
 
 /* The jbd2 transaction that the file's last change belongs to. */
@@ -13,8 +14,7 @@ static __always_inline __u32 ext4_transaction(struct inode *inode, __u32 datasyn
 	return datasync ? PEEK(info, i_datasync_tid) : PEEK(info, i_sync_tid);
 }
 
-SEC("tp_btf/ext4_sync_file_enter")
-int fs_ext4_sync_enter(__u64 *ctx)
+PROGRAM("tp_btf/ext4_sync_file_enter", fs_ext4_sync_enter, __u64 *ctx)
 {
 	struct file *file = ARGUMENT(struct file *, 0);
 	struct inode *inode = file ? file->f_inode : NULL;
@@ -29,8 +29,7 @@ int fs_ext4_sync_enter(__u64 *ctx)
 	return 0;
 }
 
-SEC("tp_btf/ext4_sync_file_exit")
-int fs_ext4_sync_exit(__u64 *ctx)
+PROGRAM("tp_btf/ext4_sync_file_exit", fs_ext4_sync_exit, __u64 *ctx)
 {
 	struct inode *inode = ARGUMENT(struct inode *, 0);
 	struct thread *thread = thread_of(current_tid());

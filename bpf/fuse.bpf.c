@@ -13,6 +13,7 @@
 #include <linux/ptrace.h>
 
 #include "file.bpf.h"
+#include "stand_in.bpf.h"
 
 #include <bpf/bpf_tracing.h>
 
@@ -133,8 +134,7 @@ static __always_inline bool is_awaited_by_others(__u32 opcode, __u32 dev)
 					    opcode == FUSE_FSYNCDIR || opcode == FUSE_SYNCFS);
 }
 
-SEC("tp_btf/fuse_request_send")
-int fuse_send(__u64 *ctx)
+PROGRAM("tp_btf/fuse_request_send", fuse_send, __u64 *ctx)
 {
 	struct fuse_req *req = ARGUMENT(struct fuse_req *, 0);
 	struct thread *thread = thread_of(current_tid());
@@ -193,8 +193,7 @@ static __always_inline void meet_daemon(const struct asked *asked, int error)
 		thread_announce(thread);
 }
 
-SEC("tp_btf/fuse_request_end")
-int fuse_end(__u64 *ctx)
+PROGRAM("tp_btf/fuse_request_end", fuse_end, __u64 *ctx)
 {
 	struct fuse_req *req = ARGUMENT(struct fuse_req *, 0);
 	__u64 key = argument_key(ctx, 0);

@@ -5,6 +5,7 @@
  */
 #include "block.bpf.h"
 #include "socket.bpf.h"
+#include "stand_in.bpf.h"
 
 #define OPCODE 0x3f /* of the first byte of a header */
 #define SCSI_COMMAND 0x01
@@ -83,8 +84,7 @@ static __always_inline int command_emit(struct iscsi_task *task, __be32 itt, str
 /* A PDU goes to the connection, of a command with what data goes with that; once more where that
  * was full, and each time that the target asks for more data.  The network's own work for it may be
  * done by this very thread, or later by others. */
-SEC("fentry/iscsi_sw_tcp_pdu_xmit")
-int iscsi_sent(__u64 *ctx)
+PROGRAM("fentry/iscsi_sw_tcp_pdu_xmit", iscsi_sent, __u64 *ctx)
 {
 	struct iscsi_task *task = (void *)argument_key(ctx, 0);
 	struct iscsi_hdr *header = PEEK(task, hdr);
@@ -95,8 +95,7 @@ int iscsi_sent(__u64 *ctx)
 }
 
 /* All of it is there. Its sender still has the connection: nothing else was handed over. */
-SEC("fexit/iscsi_sw_tcp_pdu_xmit")
-int iscsi_stream(__u64 *ctx)
+PROGRAM("fexit/iscsi_sw_tcp_pdu_xmit", iscsi_stream, __u64 *ctx)
 {
 	struct iscsi_task *task = (void *)argument_key(ctx, 0);
 	struct iscsi_hdr *header = PEEK(task, hdr);
@@ -125,23 +124,20 @@ static __always_inline int task_emit(struct iscsi_task *task, __u32 point)
 }
 
 /* Its target asks for more data of it, which a worker hands over. */
-SEC("fentry/iscsi_requeue_task")
-int iscsi_asked(__u64 *ctx)
+PROGRAM("fentry/iscsi_requeue_task", iscsi_asked, __u64 *ctx)
 {
 	return task_emit((void *)argument_key(ctx, 0), POINT_iscsi_asked);
 }
 
 /* All PDUs that there were to send of it are with the connection: itself, and what goes with it or
  * was asked for. */
-SEC("fexit/iscsi_tcp_task_xmit")
-int iscsi_handed(__u64 *ctx)
+PROGRAM("fexit/iscsi_tcp_task_xmit", iscsi_handed, __u64 *ctx)
 {
 	return (int)ctx[1] ? 0 : task_emit((void *)argument_key(ctx, 0), POINT_iscsi_handed);
 }
 
 /* Of any transport, of whose connections nothing is known here. */
-SEC("fentry/iscsi_complete_pdu")
-int iscsi_answered(__u64 *ctx)
+PROGRAM("fentry/iscsi_complete_pdu", iscsi_answered, __u64 *ctx)
 {
 	struct iscsi_conn *connection = (void *)argument_key(ctx, 0);
 	struct iscsi_hdr *header = (void *)argument_key(ctx, 1);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The phases of a jbd2 commit, on the file systems that recorded threads use; and whose handles
  * changed what it writes. */
+#include "stand_in.bpf.h"
 #include "task.bpf.h"
 #include "watch.bpf.h"
 #include "woken.bpf.h"
@@ -62,8 +63,7 @@ static __always_inline void handlers_tell(__u32 dev, __u32 transaction)
 }
 
 /* A handle has ended; what it may have changed anew is in its transaction now. */
-SEC("tp_btf/jbd2_handle_stats")
-int journal_handle(__u64 *ctx)
+PROGRAM("tp_btf/jbd2_handle_stats", journal_handle, __u64 *ctx)
 {
 	__u32 dev = ctx[0], transaction = ctx[1];
 	int blocks = ctx[7];
@@ -163,32 +163,27 @@ static __always_inline int journal_event(__u64 *ctx, __u32 point)
 	return commit_emit(&commit, point);
 }
 
-SEC("tp_btf/jbd2_start_commit")
-int journal_start_commit(__u64 *ctx)
+PROGRAM("tp_btf/jbd2_start_commit", journal_start_commit, __u64 *ctx)
 {
 	return journal_event(ctx, POINT_jbd2_start_commit);
 }
 
-SEC("tp_btf/jbd2_commit_locking")
-int journal_commit_locking(__u64 *ctx)
+PROGRAM("tp_btf/jbd2_commit_locking", journal_commit_locking, __u64 *ctx)
 {
 	return journal_event(ctx, POINT_jbd2_commit_locking);
 }
 
-SEC("tp_btf/jbd2_commit_flushing")
-int journal_commit_flushing(__u64 *ctx)
+PROGRAM("tp_btf/jbd2_commit_flushing", journal_commit_flushing, __u64 *ctx)
 {
 	return journal_event(ctx, POINT_jbd2_commit_flushing);
 }
 
-SEC("tp_btf/jbd2_commit_logging")
-int journal_commit_logging(__u64 *ctx)
+PROGRAM("tp_btf/jbd2_commit_logging", journal_commit_logging, __u64 *ctx)
 {
 	return journal_event(ctx, POINT_jbd2_commit_logging);
 }
 
-SEC("tp_btf/jbd2_end_commit")
-int journal_end_commit(__u64 *ctx)
+PROGRAM("tp_btf/jbd2_end_commit", journal_end_commit, __u64 *ctx)
 {
 	return journal_event(ctx, POINT_jbd2_end_commit);
 }

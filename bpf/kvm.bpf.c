@@ -4,6 +4,7 @@
  * interrupts that their machines are given.  Points whose arguments are numbers are
  * attached to as they are, which takes no types that only a module has.
  */
+#include "stand_in.bpf.h"
 #include "thread.bpf.h"
 
 #define NOT_KNOWN -1u
@@ -89,8 +90,7 @@ static __always_inline void left_guest(struct thread *thread, __u32 isa, __u32 r
 	thread->exit_ns = bpf_ktime_get_ns();
 }
 
-SEC("tp_btf/kvm_exit")
-int kvm_exit(__u64 *ctx)
+PROGRAM("tp_btf/kvm_exit", kvm_exit, __u64 *ctx)
 {
 	struct kvm_vcpu *vcpu = ARGUMENT(struct kvm_vcpu *, 0);
 	struct thread *thread = vcpu_thread();

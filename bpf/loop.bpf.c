@@ -4,6 +4,7 @@
  * served which device.  Only while it has a CPU anything goes on there, unless it waits itself.
  */
 #include "block.bpf.h"
+#include "stand_in.bpf.h"
 #include "work.bpf.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -56,8 +57,7 @@ static __always_inline __u32 loop_dev(__u64 work)
 static __u64 others[1 << OTHERS_BITS];
 
 /* Every work of the kernel passes here. */
-SEC("tp_btf/workqueue_execute_start")
-int loop_work_start(__u64 *ctx)
+PROGRAM("tp_btf/workqueue_execute_start", loop_work_start, __u64 *ctx)
 {
 	struct thread *thread;
 	__u64 *other, does;
@@ -83,8 +83,7 @@ int loop_work_start(__u64 *ctx)
 	return 0;
 }
 
-SEC("tp_btf/workqueue_execute_end")
-int loop_work_end(__u64 *ctx)
+PROGRAM("tp_btf/workqueue_execute_end", loop_work_end, __u64 *ctx)
 {
 	struct thread *thread;
 	union event *e;

@@ -4,6 +4,7 @@
  * well, and all do the last, which tells nothing more of what writes. */
 #include "block.bpf.h"
 #include "socket.bpf.h"
+#include "stand_in.bpf.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -41,8 +42,7 @@ static __always_inline struct sock *socket_of(struct request *rq)
 	return BPF_CORE_READ(connection, sock, sk);
 }
 
-SEC("tp_btf/nbd_payload_sent")
-int nbd_payload_sent(__u64 *ctx)
+PROGRAM("tp_btf/nbd_payload_sent", nbd_payload_sent, __u64 *ctx)
 {
 	struct request *rq = (void *)argument_key(ctx, 0);
 	__u32 dev = recorded_disk_of(rq);
@@ -78,14 +78,12 @@ static __always_inline int answered(struct request *rq, __u64 wire_key, __u32 po
 	return 0;
 }
 
-SEC("tp_btf/nbd_header_received")
-int nbd_header_received(__u64 *ctx)
+PROGRAM("tp_btf/nbd_header_received", nbd_header_received, __u64 *ctx)
 {
 	return answered((void *)argument_key(ctx, 0), ctx[1], POINT_nbd_header_received);
 }
 
-SEC("tp_btf/nbd_payload_received")
-int nbd_payload_received(__u64 *ctx)
+PROGRAM("tp_btf/nbd_payload_received", nbd_payload_received, __u64 *ctx)
 {
 	struct request *rq = (void *)argument_key(ctx, 0);
 

@@ -4,6 +4,7 @@
  * else recorded threads call servers for amid calls of their own.
  */
 #include "rpc.bpf.h"
+#include "stand_in.bpf.h"
 #include "work.bpf.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -48,8 +49,7 @@ struct nfs_commit_data {
 #define OTHERS_BITS 8
 static __u64 others[1 << OTHERS_BITS];
 
-SEC("tp_btf/nfs_fsync_enter")
-int nfs_sync_enter(__u64 *ctx)
+PROGRAM("tp_btf/nfs_fsync_enter", nfs_sync_enter, __u64 *ctx)
 {
 	struct inode *inode = ARGUMENT(struct inode *, 0);
 	struct thread *thread = inode ? sync_thread(inode) : NULL;
@@ -59,8 +59,7 @@ int nfs_sync_enter(__u64 *ctx)
 	return 0;
 }
 
-SEC("tp_btf/nfs_fsync_exit")
-int nfs_sync_exit(__u64 *ctx)
+PROGRAM("tp_btf/nfs_fsync_exit", nfs_sync_exit, __u64 *ctx)
 {
 	struct inode *inode = ARGUMENT(struct inode *, 0);
 	struct thread *thread = thread_of(current_tid());
@@ -150,8 +149,7 @@ static __always_inline int call_submit(union event *e, __u64 offset_bytes, __u32
 	return 0;
 }
 
-SEC("tp_btf/nfs_initiate_write")
-int nfs_write_begin(__u64 *ctx)
+PROGRAM("tp_btf/nfs_initiate_write", nfs_write_begin, __u64 *ctx)
 {
 	struct nfs_pgio_header *write = ARGUMENT(struct nfs_pgio_header *, 0);
 	union event *e = write ? call_on(write->inode, write->dreq, (__u64)&write->task) : NULL;
@@ -161,8 +159,7 @@ int nfs_write_begin(__u64 *ctx)
 	return call_submit(e, write->args.offset, write->args.count, write->args.stable, NFS_WRITE);
 }
 
-SEC("tp_btf/nfs_initiate_commit")
-int nfs_commit_begin(__u64 *ctx)
+PROGRAM("tp_btf/nfs_initiate_commit", nfs_commit_begin, __u64 *ctx)
 {
 	struct nfs_commit_data *commit = ARGUMENT(struct nfs_commit_data *, 0);
 	union event *e = commit ? call_on(commit->inode, commit->dreq, (__u64)&commit->task) : NULL;
@@ -173,8 +170,7 @@ int nfs_commit_begin(__u64 *ctx)
 }
 
 /* Reached when the call has ended for good, not when it is to be made once more. */
-SEC("tp_btf/nfs_writeback_done")
-int nfs_write_end(__u64 *ctx)
+PROGRAM("tp_btf/nfs_writeback_done", nfs_write_end, __u64 *ctx)
 {
 	struct rpc_task *task = ARGUMENT(struct rpc_task *, 0);
 	struct nfs_pgio_header *write = ARGUMENT(struct nfs_pgio_header *, 1);
@@ -182,8 +178,7 @@ int nfs_write_end(__u64 *ctx)
 	return task && write && is_watched(write->inode) ? rpc_ended(task) : 0;
 }
 
-SEC("tp_btf/nfs_commit_done")
-int nfs_commit_end(__u64 *ctx)
+PROGRAM("tp_btf/nfs_commit_done", nfs_commit_end, __u64 *ctx)
 {
 	struct rpc_task *task = ARGUMENT(struct rpc_task *, 0);
 	struct nfs_commit_data *commit = ARGUMENT(struct nfs_commit_data *, 1);
@@ -191,8 +186,7 @@ int nfs_commit_end(__u64 *ctx)
 	return task && commit && is_watched(commit->inode) ? rpc_ended(task) : 0;
 }
 
-SEC("tp_btf/nfs_initiate_read")
-int nfs_read_begin(__u64 *ctx)
+PROGRAM("tp_btf/nfs_initiate_read", nfs_read_begin, __u64 *ctx)
 {
 	struct nfs_pgio_header *read = ARGUMENT(struct nfs_pgio_header *, 0);
 	union event *e = read ? call_on(read->inode, read->dreq, (__u64)&read->task) : NULL;
@@ -202,8 +196,7 @@ int nfs_read_begin(__u64 *ctx)
 	return call_submit(e, read->args.offset, read->args.count, 0, NFS_READ);
 }
 
-SEC("tp_btf/nfs_readpage_done")
-int nfs_read_end(__u64 *ctx)
+PROGRAM("tp_btf/nfs_readpage_done", nfs_read_end, __u64 *ctx)
 {
 	struct rpc_task *task = ARGUMENT(struct rpc_task *, 0);
 	struct nfs_pgio_header *read = ARGUMENT(struct nfs_pgio_header *, 1);
@@ -235,8 +228,7 @@ static __always_inline __u64 *other_place(__u64 task_key)
 	return &others[(task_key * 0x9e3779b97f4a7c15ull) >> (64 - OTHERS_BITS)];
 }
 
-SEC("tp_btf/rpc_task_begin")
-int nfs_other_begin(__u64 *ctx)
+PROGRAM("tp_btf/rpc_task_begin", nfs_other_begin, __u64 *ctx)
 {
 	struct thread *thread = thread_of(current_tid());
 	__u64 task_key = argument_key(ctx, 0);
@@ -256,8 +248,7 @@ int nfs_other_begin(__u64 *ctx)
 }
 
 /* Reached again where it is to be made once more. */
-SEC("tp_btf/rpc_task_end")
-int nfs_other_end(__u64 *ctx)
+PROGRAM("tp_btf/rpc_task_end", nfs_other_end, __u64 *ctx)
 {
 	__u64 task_key = argument_key(ctx, 0);
 

@@ -8,6 +8,7 @@
 #include <linux/errno.h>
 
 #include "ninep.bpf.h"
+#include "stand_in.bpf.h"
 #include "syscall.bpf.h"
 
 #include <bpf/bpf_tracing.h>
@@ -155,8 +156,7 @@ static __always_inline int answered(__u64 request_key, const struct message *mes
 }
 
 /* Any message, as it is: once it is made, or has come. */
-SEC("tp_btf/9p_protocol_dump")
-int ninep_message(__u64 *ctx)
+PROGRAM("tp_btf/9p_protocol_dump", ninep_message, __u64 *ctx)
 {
 	struct p9_fcall *made = ARGUMENT(struct p9_fcall *, 1);
 	struct message message = {};

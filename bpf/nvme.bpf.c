@@ -6,6 +6,7 @@
  * use before; not all of the kernel's own points print it.
  */
 #include "nvme.bpf.h"
+#include "stand_in.bpf.h"
 
 /* So many requests of one queue are looked through for the one that is sent first. */
 #define MAX_QUEUED 128
@@ -105,8 +106,7 @@ static __always_inline struct sock *socket_of(struct nvme_tcp_request *request)
 	return BPF_CORE_READ(request, queue, sock, sk);
 }
 
-SEC("tp_btf/nvme_setup_cmd")
-int nvme_setup(__u64 *ctx)
+PROGRAM("tp_btf/nvme_setup_cmd", nvme_setup, __u64 *ctx)
 {
 	struct request *rq = ARGUMENT(struct request *, 0);
 	struct nvme_command *command = ARGUMENT(struct nvme_command *, 1);
@@ -116,8 +116,7 @@ int nvme_setup(__u64 *ctx)
 	return wire_emit(rq, PEEK(command, common.command_id), POINT_nvme_setup_cmd);
 }
 
-SEC("tp_btf/nvme_complete_rq")
-int nvme_complete(__u64 *ctx)
+PROGRAM("tp_btf/nvme_complete_rq", nvme_complete, __u64 *ctx)
 {
 	struct request *rq = ARGUMENT(struct request *, 0);
 	struct nvme_tcp_request *request;
@@ -213,8 +212,7 @@ static __always_inline void tell_end(struct nvme_tcp_queue *queue, struct nvme_t
 /* What a queue sends, of which one thread at a time has the lock: a command, with the data that go
  * with it, by who set it up, or by the queue's worker; or the data that its target has asked for.
  * What is sent in parts is met here again. */
-SEC("fentry/nvme_tcp_try_send")
-int nvme_send(__u64 *ctx)
+PROGRAM("fentry/nvme_tcp_try_send", nvme_send, __u64 *ctx)
 {
 	struct nvme_tcp_queue *queue = (void *)argument_key(ctx, 0);
 	struct nvme_tcp_request *request;
@@ -246,8 +244,7 @@ int nvme_send(__u64 *ctx)
 
 /* All that there was to send of it is with the connection: the queue has nothing begun.  The request
  * itself may be complete by now, and its place another's. */
-SEC("fexit/nvme_tcp_try_send")
-int nvme_handed(__u64 *ctx)
+PROGRAM("fexit/nvme_tcp_try_send", nvme_handed, __u64 *ctx)
 {
 	struct nvme_tcp_queue *queue = (void *)argument_key(ctx, 0);
 	struct transport *transport = transport_find((__u64)BPF_CORE_READ(queue, sock, sk));
@@ -269,8 +266,7 @@ int nvme_handed(__u64 *ctx)
 
 /* Its target asks for its data, of which nothing went yet: what does not fit into one PDU has the
  * next one set up as one is sent. */
-SEC("fentry/nvme_tcp_setup_h2c_data_pdu")
-int nvme_asked(__u64 *ctx)
+PROGRAM("fentry/nvme_tcp_setup_h2c_data_pdu", nvme_asked, __u64 *ctx)
 {
 	struct nvme_tcp_request *request = (void *)argument_key(ctx, 0);
 	struct request *rq = (void *)request - sizeof_request();
@@ -290,8 +286,7 @@ int nvme_asked(__u64 *ctx)
 	return 0;
 }
 
-SEC("fentry/nvme_tcp_data_ready")
-int nvme_ready(__u64 *ctx)
+PROGRAM("fentry/nvme_tcp_data_ready", nvme_ready, __u64 *ctx)
 {
 	return transport_ready(argument_key(ctx, 0), (void *)argument_key(ctx, 0));
 }

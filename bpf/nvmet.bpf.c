@@ -6,6 +6,7 @@
  */
 #include "file.bpf.h"
 #include "nvme.bpf.h"
+#include "stand_in.bpf.h"
 #include "target.bpf.h"
 #include "work.bpf.h"
 
@@ -154,8 +155,7 @@ static __always_inline void emit_command(struct nvmet_req *req, __u32 point)
 	emit_submit(e, point);
 }
 
-SEC("tp_btf/nvmet_req_init")
-int nvmet_begin(__u64 *ctx)
+PROGRAM("tp_btf/nvmet_req_init", nvmet_begin, __u64 *ctx)
 {
 	struct nvmet_req *req = (void *)argument_key(ctx, 0);
 
@@ -164,8 +164,7 @@ int nvmet_begin(__u64 *ctx)
 	return 0;
 }
 
-SEC("tp_btf/nvmet_req_complete")
-int nvmet_end(__u64 *ctx)
+PROGRAM("tp_btf/nvmet_req_complete", nvmet_end, __u64 *ctx)
 {
 	struct nvmet_req *req = (void *)argument_key(ctx, 0);
 
@@ -197,8 +196,7 @@ static __always_inline int emit_begun(__u64 *ctx, __u32 point)
  * A worker begins to ask for a command's data (R2T), and goes on with that later if the socket does
  * not take it whole.  In a kernel whose compiler has put this into its caller it is not told.
  */
-SEC("fentry/nvmet_try_send_r2t")
-int nvmet_asked(__u64 *ctx)
+PROGRAM("fentry/nvmet_try_send_r2t", nvmet_asked, __u64 *ctx)
 {
 	return emit_begun(ctx, POINT_nvmet_asked);
 }
@@ -222,8 +220,7 @@ static __always_inline void tell_end(struct nvmet_req *req)
 }
 
 /* A worker begins to send the answer. */
-SEC("fentry/nvmet_setup_response_pdu")
-int nvmet_answer(__u64 *ctx)
+PROGRAM("fentry/nvmet_setup_response_pdu", nvmet_answer, __u64 *ctx)
 {
 	struct nvmet_tcp_cmd *command = (void *)argument_key(ctx, 0);
 
@@ -233,14 +230,12 @@ int nvmet_answer(__u64 *ctx)
 }
 
 /* What was read, which may be all of the answer; else as what asks for data. */
-SEC("fentry/nvmet_try_send_data_pdu")
-int nvmet_answer_data(__u64 *ctx)
+PROGRAM("fentry/nvmet_try_send_data_pdu", nvmet_answer_data, __u64 *ctx)
 {
 	return emit_begun(ctx, POINT_nvmet_answer);
 }
 
-SEC("fentry/nvmet_tcp_data_ready")
-int nvmet_ready(__u64 *ctx)
+PROGRAM("fentry/nvmet_tcp_data_ready", nvmet_ready, __u64 *ctx)
 {
 	return transport_ready(argument_key(ctx, 0), (void *)argument_key(ctx, 0));
 }
@@ -310,18 +305,16 @@ static __always_inline int rests(void)
 }
 
 /* While such a function runs, its thread is at the command that it is given. */
-#define CARRIES_OUT(name, function, begins)          \
-	SEC("fentry/" #function)                     \
-	int name(__u64 *ctx)                         \
-	{                                            \
-		return begins(argument_key(ctx, 0)); \
-	}                                            \
-                                                     \
-	SEC("fexit/" #function)                      \
-	int name##_end(__u64 *ctx)                   \
-	{                                            \
-		(void)ctx;                           \
-		return rests();                      \
+#define CARRIES_OUT(name, function, begins)                 \
+	PROGRAM("fentry/" #function, name, __u64 *ctx)      \
+	{                                                   \
+		return begins(argument_key(ctx, 0));        \
+	}                                                   \
+                                                            \
+	PROGRAM("fexit/" #function, name##_end, __u64 *ctx) \
+	{                                                   \
+		(void)ctx;                                  \
+		return rests();                             \
 	}
 
 CARRIES_OUT(nvmet_disk_write, nvmet_bdev_execute_rw, works)

@@ -4,6 +4,7 @@
  * ports that were asked for.  A packet without data is none: what a call consists of is its bytes.
  * Where several were merged (GRO), or are yet to be split (TSO), they are one.
  */
+#include "stand_in.bpf.h"
 #include "thread.bpf.h"
 #include "socket.bpf.h"
 
@@ -149,8 +150,7 @@ static __always_inline int passed(struct sk_buff *skb, unsigned char *at, __u32 
 }
 
 /* Handed to the driver, behind its queue. */
-SEC("tp_btf/net_dev_start_xmit")
-int packet_sent(__u64 *ctx)
+PROGRAM("tp_btf/net_dev_start_xmit", packet_sent, __u64 *ctx)
 {
 	struct sk_buff *skb = ARGUMENT(struct sk_buff *, 0);
 
@@ -158,8 +158,7 @@ int packet_sent(__u64 *ctx)
 }
 
 /* The driver has handed it over: its data begins where IP does. */
-SEC("tp_btf/netif_receive_skb")
-int packet_received(__u64 *ctx)
+PROGRAM("tp_btf/netif_receive_skb", packet_received, __u64 *ctx)
 {
 	struct sk_buff *skb = ARGUMENT(struct sk_buff *, 0);
 

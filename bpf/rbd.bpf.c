@@ -6,6 +6,7 @@
  */
 #include "block.bpf.h"
 #include "socket.bpf.h"
+#include "stand_in.bpf.h"
 
 #define REQUEST_IS_CHILD 1     /* 1 << IMG_REQ_CHILD: made by the driver, for a parent image */
 #define WRITE_PENDING (1 << 2) /* CEPH_CON_F_WRITE_PENDING */
@@ -138,8 +139,7 @@ static __always_inline bool describe(struct ceph_osd_request *from, struct opera
 }
 
 /* It has its number only now.  What comes in on its connection is noted from then on. */
-SEC("fexit/rbd_osd_submit")
-int rbd_sent(__u64 *ctx)
+PROGRAM("fexit/rbd_osd_submit", rbd_sent, __u64 *ctx)
 {
 	struct ceph_osd_request *from = (void *)argument_key(ctx, 0);
 	struct operation operation;
@@ -168,8 +168,7 @@ static __always_inline struct operation operation_of(struct ceph_connection *con
 }
 
 /* A worker of the messenger has come to it, and begins to send it. */
-SEC("fentry/osd_reencode_message")
-int rbd_message(__u64 *ctx)
+PROGRAM("fentry/osd_reencode_message", rbd_message, __u64 *ctx)
 {
 	struct ceph_msg *message = (void *)argument_key(ctx, 0);
 	struct ceph_connection *connection = PEEK(message, con);
@@ -201,21 +200,18 @@ static __always_inline int all_sent(__u64 *ctx)
 	return tell(&none, &told, POINT_rbd_handed);
 }
 
-SEC("fexit/ceph_con_v1_try_write")
-int rbd_handed_v1(__u64 *ctx)
+PROGRAM("fexit/ceph_con_v1_try_write", rbd_handed_v1, __u64 *ctx)
 {
 	return all_sent(ctx);
 }
 
-SEC("fexit/ceph_con_v2_try_write")
-int rbd_handed_v2(__u64 *ctx)
+PROGRAM("fexit/ceph_con_v2_try_write", rbd_handed_v2, __u64 *ctx)
 {
 	return all_sent(ctx);
 }
 
 /* One has read the whole answer: who waits for that is told by another worker. */
-SEC("fentry/osd_dispatch")
-int rbd_reply(__u64 *ctx)
+PROGRAM("fentry/osd_dispatch", rbd_reply, __u64 *ctx)
 {
 	struct ceph_connection *connection = (void *)argument_key(ctx, 0);
 	struct ceph_msg *message = (void *)argument_key(ctx, 1);
@@ -232,14 +228,12 @@ int rbd_reply(__u64 *ctx)
 	return 0;
 }
 
-SEC("fentry/ceph_sock_data_ready")
-int rbd_ready(__u64 *ctx)
+PROGRAM("fentry/ceph_sock_data_ready", rbd_ready, __u64 *ctx)
 {
 	return socket_note((void *)argument_key(ctx, 0));
 }
 
-SEC("fentry/rbd_osd_req_callback")
-int rbd_answered(__u64 *ctx)
+PROGRAM("fentry/rbd_osd_req_callback", rbd_answered, __u64 *ctx)
 {
 	struct ceph_osd_request *from = (void *)argument_key(ctx, 0);
 	struct operation operation;

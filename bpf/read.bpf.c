@@ -5,6 +5,7 @@
  */
 #include <asm/unistd.h>
 
+#include "stand_in.bpf.h"
 #include "syscall.bpf.h"
 
 struct read_enter_context {
@@ -30,8 +31,7 @@ static __always_inline struct thread *reader(__u32 descriptor, struct file_ident
 }
 
 /* One program for each number of arguments, as in syscall.bpf.c. */
-SEC("tp")
-int read_enter(struct read_enter_context *ctx)
+PROGRAM("tp", read_enter, struct read_enter_context *ctx)
 {
 	__u64 third = ctx->args[2];
 	struct file_identity identity;
@@ -48,8 +48,7 @@ int read_enter(struct read_enter_context *ctx)
 	return 0;
 }
 
-SEC("tp")
-int read_enter_at(struct read_enter_context *ctx)
+PROGRAM("tp", read_enter_at, struct read_enter_context *ctx)
 {
 	__u64 third = ctx->args[2], fourth = ctx->args[3];
 	struct file_identity identity;
@@ -67,8 +66,7 @@ int read_enter_at(struct read_enter_context *ctx)
 	return 0;
 }
 
-SEC("tp")
-int read_enter_with_flags(struct read_enter_context *ctx)
+PROGRAM("tp", read_enter_with_flags, struct read_enter_context *ctx)
 {
 	struct file_identity identity;
 	struct thread *thread = reader(ctx->args[0], &identity);

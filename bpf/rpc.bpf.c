@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* RPC calls of this machine's client: sent, answered, ended; and what they travel on. */
 #include "rpc.bpf.h"
+#include "stand_in.bpf.h"
 
 #define TELL_NS 1000000000ull
 #define QUEUE_NAME 12 /* of the names that matter, with their ends */
 
-SEC("tp_btf/rpc_xdr_sendto")
-int rpc_send(__u64 *ctx)
+PROGRAM("tp_btf/rpc_xdr_sendto", rpc_send, __u64 *ctx)
 {
 	struct rpc_task *task = ARGUMENT(struct rpc_task *, 0);
 	struct rpc_rqst *rqst = task ? task->tk_rqstp : NULL;
@@ -47,8 +47,7 @@ static __always_inline __u64 arrivals_of(struct rpc_xprt *transport, struct sock
 	return socket ? (__u64)socket : (__u64)transport;
 }
 
-SEC("tp_btf/xs_data_ready")
-int rpc_data_ready(__u64 *ctx)
+PROGRAM("tp_btf/xs_data_ready", rpc_data_ready, __u64 *ctx)
 {
 	struct rpc_xprt *transport = (void *)argument_key(ctx, 0);
 	struct sock *socket = socket_of(transport);
@@ -56,8 +55,7 @@ int rpc_data_ready(__u64 *ctx)
 	return transport_ready(arrivals_of(transport, socket), socket);
 }
 
-SEC("tp_btf/xprt_lookup_rqst")
-int rpc_reply(__u64 *ctx)
+PROGRAM("tp_btf/xprt_lookup_rqst", rpc_reply, __u64 *ctx)
 {
 	__u64 transport_key = argument_key(ctx, 0);
 	struct rpc_xprt *transport = (void *)transport_key;
@@ -150,8 +148,7 @@ static __always_inline int transport_turned(struct rpc_xprt *transport, bool con
 }
 
 /* Reached whenever TCP's state has changed: established, or closed by either side. */
-SEC("tp_btf/rpc_socket_state_change")
-int rpc_state(__u64 *ctx)
+PROGRAM("tp_btf/rpc_socket_state_change", rpc_state, __u64 *ctx)
 {
 	struct rpc_xprt *transport = ARGUMENT(struct rpc_xprt *, 0);
 	struct sock *socket = transport ? socket_of(transport) : NULL;
@@ -162,14 +159,12 @@ int rpc_state(__u64 *ctx)
 }
 
 /* A socket that is given up (no answer for too long) changes its state unheard. */
-SEC("tp_btf/xprt_disconnect_done")
-int rpc_disconnected(__u64 *ctx)
+PROGRAM("tp_btf/xprt_disconnect_done", rpc_disconnected, __u64 *ctx)
 {
 	return transport_turned(ARGUMENT(struct rpc_xprt *, 0), false);
 }
 
-SEC("tp_btf/xprt_retransmit")
-int rpc_resent(__u64 *ctx)
+PROGRAM("tp_btf/xprt_retransmit", rpc_resent, __u64 *ctx)
 {
 	struct rpc_rqst *rqst = ARGUMENT(struct rpc_rqst *, 0);
 	struct rpc_xprt *transport = rqst ? rqst->rq_xprt : NULL;
@@ -223,21 +218,18 @@ static __always_inline int task_waits(__u64 *ctx, bool waits)
 	return 0;
 }
 
-SEC("tp_btf/rpc_task_sleep")
-int rpc_wait_begin(__u64 *ctx)
+PROGRAM("tp_btf/rpc_task_sleep", rpc_wait_begin, __u64 *ctx)
 {
 	return task_waits(ctx, true);
 }
 
-SEC("tp_btf/rpc_task_wakeup")
-int rpc_wait_end(__u64 *ctx)
+PROGRAM("tp_btf/rpc_task_wakeup", rpc_wait_end, __u64 *ctx)
 {
 	return task_waits(ctx, false);
 }
 
 /* Its sender still holds the transport: nothing else was handed to the socket. */
-SEC("tp_btf/xprt_transmit")
-int rpc_stream(__u64 *ctx)
+PROGRAM("tp_btf/xprt_transmit", rpc_stream, __u64 *ctx)
 {
 	struct rpc_rqst *rqst = ARGUMENT(struct rpc_rqst *, 0);
 	struct rpc_xprt *transport = rqst ? rqst->rq_xprt : NULL;

@@ -370,4 +370,8 @@ struct filter {
 	unsigned short ports[MAX_PORTS]; /* of servers, whose packets are told of; 0: none */
 };
 
+/* Where programs are stood in for (stand_in.bpf.h). */
+#define AT_POINTS 1
+#define AT_FUNCTIONS 2
+
 #endif

@@ -4,6 +4,7 @@
  * on this machine, by any protocol.  Drivers that are told so themselves have points of their own.
  */
 #include "socket.bpf.h"
+#include "stand_in.bpf.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -18,8 +19,7 @@ struct tcp_skb_cb {
 
 #pragma clang attribute pop
 
-SEC("fentry/sock_def_readable")
-int socket_ready(__u64 *ctx)
+PROGRAM("fentry/sock_def_readable", socket_ready, __u64 *ctx)
 {
 	return socket_note((void *)argument_key(ctx, 0));
 }
@@ -29,8 +29,7 @@ int socket_ready(__u64 *ctx)
  * what comes in waits in the backlog, and the receiver is told of it when that thread lets go: it is
  * there nevertheless.  What was refused has not become the last piece, nor does it reach further.
  */
-SEC("fexit/tcp_add_backlog")
-int socket_backlog(__u64 *ctx)
+PROGRAM("fexit/tcp_add_backlog", socket_backlog, __u64 *ctx)
 {
 	__u64 key = argument_key(ctx, 0);
 	struct transport *transport = transport_find(key);

@@ -4,6 +4,7 @@
 
 #include "runs.bpf.h"
 #include "socket.bpf.h"
+#include "stand_in.bpf.h"
 #include "throttle.bpf.h"
 #include "watch.bpf.h"
 #include "woken.bpf.h"
@@ -19,6 +20,8 @@ const volatile bool block_rq_argument = false;
 const volatile bool block_bio_argument = false;
 const volatile bool block_status_argument = true;
 const volatile bool switch_state_argument = true;
+const volatile bool functions_stood_in = false;
+const volatile bool points_stood_in = false;
 const volatile struct filter filter = {};
 
 /* .bss is one map, and on 5.10 a map takes 4 MiB at most: some of what is 0 is in .data. */
@@ -32,6 +35,7 @@ struct full full[TABLES] = {};
 struct full unseen[UNSEEN_KINDS] = {};
 __u32 thread_owner[MAX_THREADS] = {};
 __u32 recording_over = 0;
+__u32 standing_in = 0;
 struct watch watched[WATCH_SETS * WATCH_WAYS] = {};
 __u64 watched_media[WATCH_SETS * WATCH_WAYS] = {};
 __u32 watched_loops = 0;
@@ -58,6 +62,7 @@ struct slots_map slots SEC(".maps");
 struct ringbuf_map ringbuf SEC(".maps");
 struct threads_map threads SEC(".maps");
 struct stacks_map stacks SEC(".maps");
+struct marks_map marks SEC(".maps");
 struct transports_map transports SEC(".maps");
 
 /* Not static: the verifier looks at it once.  What is counted has its times before that. */

@@ -5,6 +5,7 @@
  */
 #include "file.bpf.h"
 #include "rpc.bpf.h"
+#include "stand_in.bpf.h"
 
 #define NFS_V3 3
 #define NFS_V4 4
@@ -106,16 +107,14 @@ static __always_inline struct sock *socket_of(__u64 transport_key)
 	return PEEK(outer, sk_sk);
 }
 
-SEC("tp_btf/svcsock_data_ready")
-int svc_data_ready(__u64 *ctx)
+PROGRAM("tp_btf/svcsock_data_ready", svc_data_ready, __u64 *ctx)
 {
 	struct sock *socket = socket_of(argument_key(ctx, 0));
 
 	return transport_ready((__u64)socket, socket);
 }
 
-SEC("tp_btf/svc_xprt_dequeue")
-int svc_dequeue(__u64 *ctx)
+PROGRAM("tp_btf/svc_xprt_dequeue", svc_dequeue, __u64 *ctx)
 {
 	struct thread *thread = server_admit(DUTY_nfsd);
 
@@ -132,8 +131,7 @@ int svc_dequeue(__u64 *ctx)
 }
 
 /* Some more of a call has been read: while it is, no other thread reads the next one. */
-SEC("tp_btf/svcsock_tcp_recv")
-int svc_read(__u64 *ctx)
+PROGRAM("tp_btf/svcsock_tcp_recv", svc_read, __u64 *ctx)
 {
 	struct thread *thread = server_thread();
 
@@ -143,8 +141,7 @@ int svc_read(__u64 *ctx)
 }
 
 /* The whole call has been read. */
-SEC("tp_btf/svc_xdr_recvfrom")
-int svc_receive(__u64 *ctx)
+PROGRAM("tp_btf/svc_xdr_recvfrom", svc_receive, __u64 *ctx)
 {
 	struct thread *thread = server_thread();
 	struct service *service;
@@ -164,8 +161,7 @@ int svc_receive(__u64 *ctx)
 }
 
 /* The server is about to write into the file that it has opened. */
-SEC("tp_btf/nfsd_write_opened")
-int svc_write(__u64 *ctx)
+PROGRAM("tp_btf/nfsd_write_opened", svc_write, __u64 *ctx)
 {
 	struct svc_fh *handle = ARGUMENT(struct svc_fh *, 1);
 	struct thread *thread = server_thread();
@@ -237,8 +233,7 @@ static __always_inline void tell_connection(struct svc_event *told, struct svc_x
 	told->ends = ends_of(address_of(&client), address_of(&server));
 }
 
-SEC("tp_btf/svc_xdr_sendto")
-int svc_reply(__u64 *ctx)
+PROGRAM("tp_btf/svc_xdr_sendto", svc_reply, __u64 *ctx)
 {
 	struct thread *thread = server_thread();
 	struct service *service;
@@ -270,8 +265,7 @@ int svc_reply(__u64 *ctx)
 }
 
 /* The thread has the connection for itself: nothing else was handed to the socket. */
-SEC("tp_btf/svcsock_tcp_send")
-int svc_stream(__u64 *ctx)
+PROGRAM("tp_btf/svcsock_tcp_send", svc_stream, __u64 *ctx)
 {
 	__u64 transport_key = argument_key(ctx, 0);
 	struct thread *thread = server_thread();

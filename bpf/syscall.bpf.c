@@ -9,6 +9,7 @@
 
 #include "beside.bpf.h"
 #include "mapping.bpf.h"
+#include "stand_in.bpf.h"
 #include "syscall.bpf.h"
 
 #include <bpf/bpf_tracing.h>
@@ -106,8 +107,7 @@ __noinline int syscall_cut(int number, __s64 result)
 }
 
 /* First, so that it is attached first: no call is begun whose end is not seen. */
-SEC("tp")
-int syscall_exit(struct exit_context *ctx)
+PROGRAM("tp", syscall_exit, struct exit_context *ctx)
 {
 	struct thread *thread = thread_of(current_tid());
 
@@ -126,8 +126,7 @@ int syscall_exit(struct exit_context *ctx)
  * reads more than its call has.  offset_bytes -1 and size_bytes 0 are not
  * known before the call has returned.
  */
-SEC("tp")
-int syscall_enter_sync(struct enter_context *ctx)
+PROGRAM("tp", syscall_enter_sync, struct enter_context *ctx)
 {
 	struct file_identity identity;
 	struct thread *thread = caller(ctx->args[0], &identity);
@@ -154,8 +153,7 @@ __noinline int syscall_watch_mounted(__u32 place)
 }
 
 /* It waits for all file systems, used before or not. */
-SEC("tp")
-int syscall_enter_sync_all(struct enter_context *ctx)
+PROGRAM("tp", syscall_enter_sync_all, struct enter_context *ctx)
 {
 	struct file_identity identity = {};
 	struct thread *thread = thread_admit();
@@ -174,8 +172,7 @@ int syscall_enter_sync_all(struct enter_context *ctx)
 	return 0;
 }
 
-SEC("tp")
-int syscall_enter_write(struct enter_context *ctx)
+PROGRAM("tp", syscall_enter_write, struct enter_context *ctx)
 {
 	struct file_identity identity;
 	struct thread *thread = caller(ctx->args[0], &identity);
@@ -190,8 +187,7 @@ int syscall_enter_write(struct enter_context *ctx)
 	return 0;
 }
 
-SEC("tp")
-int syscall_enter_pwrite(struct enter_context *ctx)
+PROGRAM("tp", syscall_enter_pwrite, struct enter_context *ctx)
 {
 	__u64 second = ctx->args[1], third = ctx->args[2], fourth = ctx->args[3];
 	struct file_identity identity;
@@ -224,8 +220,7 @@ struct arguments {
  * and writes no data counts where the file's flags make it durable (which of fallocate's are, the
  * file system and the mode decide), and where a virtual machine's monitor makes room in an image;
  * where neither does, it may still hold the file's lock, that others wait for. */
-SEC("tp")
-int syscall_enter_rare(struct enter_context *ctx)
+PROGRAM("tp", syscall_enter_rare, struct enter_context *ctx)
 {
 	struct file_identity identity;
 	struct arguments arguments = {};
@@ -352,8 +347,7 @@ static __always_inline bool msync_is_wanted(const struct enter_context *ctx)
 	return ctx->args[2] & MS_SYNC && ctx->args[1];
 }
 
-SEC("tp")
-int syscall_enter_msync(struct enter_context *ctx)
+PROGRAM("tp", syscall_enter_msync, struct enter_context *ctx)
 {
 	struct mapped mapped = { .address = UNTAGGED(ctx->args[0]) };
 	struct file_identity identity = {};
@@ -386,8 +380,7 @@ int syscall_enter_msync(struct enter_context *ctx)
 }
 
 /* As above where BPF cannot look a mapping up (before Linux 7c7e3d31e785, in v5.17). */
-SEC("tp")
-int syscall_enter_msync_blind(struct enter_context *ctx)
+PROGRAM("tp", syscall_enter_msync_blind, struct enter_context *ctx)
 {
 	struct file_identity identity = {};
 	struct thread *thread;

@@ -4,6 +4,7 @@
  * connection's receiving thread carries its commands out: what that does meanwhile is theirs.
  */
 #include "socket.bpf.h"
+#include "stand_in.bpf.h"
 #include "target.bpf.h"
 
 #define SCSI_COMMAND 0x01 /* of iSCSI; these are of SCSI: */
@@ -211,8 +212,7 @@ static __always_inline int command_emit(struct se_cmd *command, __u32 point)
 }
 
 /* From its first command on its thread is watched: that may wait for the data of it. */
-SEC("tp_btf/target_sequencer_start")
-int target_begin(__u64 *ctx)
+PROGRAM("tp_btf/target_sequencer_start", target_begin, __u64 *ctx)
 {
 	struct se_cmd *command = (void *)argument_key(ctx, 0);
 	struct thread *thread;
@@ -230,8 +230,7 @@ int target_begin(__u64 *ctx)
 	return command_emit(command, POINT_target_sequencer_start);
 }
 
-SEC("tp_btf/target_cmd_complete")
-int target_end(__u64 *ctx)
+PROGRAM("tp_btf/target_cmd_complete", target_end, __u64 *ctx)
 {
 	struct se_cmd *command = (void *)argument_key(ctx, 0);
 
@@ -257,8 +256,7 @@ static __always_inline void work_tell(struct thread *thread, __u64 command, __u6
 }
 
 /* All of its data is there. */
-SEC("fentry/target_execute_cmd")
-int target_execute(__u64 *ctx)
+PROGRAM("fentry/target_execute_cmd", target_execute, __u64 *ctx)
 {
 	struct se_cmd *command = (void *)argument_key(ctx, 0);
 	struct thread *thread;
@@ -280,8 +278,7 @@ int target_execute(__u64 *ctx)
 }
 
 /* The command itself may be complete by now, and its place another's. */
-SEC("fexit/target_execute_cmd")
-int target_rest(__u64 *ctx)
+PROGRAM("fexit/target_execute_cmd", target_rest, __u64 *ctx)
 {
 	struct thread *thread = thread_of(current_tid());
 
@@ -292,8 +289,7 @@ int target_rest(__u64 *ctx)
 }
 
 /* Of a command of which there is more to come than came unasked, and again of each burst. */
-SEC("fentry/iscsit_build_r2ts_for_cmd")
-int target_ask(__u64 *ctx)
+PROGRAM("fentry/iscsit_build_r2ts_for_cmd", target_ask, __u64 *ctx)
 {
 	struct iscsit_cmd *whole = (void *)argument_key(ctx, 1);
 	struct se_cmd *command = &whole->se_cmd;
@@ -304,8 +300,7 @@ int target_ask(__u64 *ctx)
 }
 
 /* All of a PDU is with the connection, be it the response, or one that asks for more data. */
-SEC("fexit/iscsit_xmit_pdu")
-int target_answer(__u64 *ctx)
+PROGRAM("fexit/iscsit_xmit_pdu", target_answer, __u64 *ctx)
 {
 	struct iscsit_cmd *whole = (void *)argument_key(ctx, 1);
 	struct se_cmd *command = &whole->se_cmd;

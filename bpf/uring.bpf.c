@@ -7,6 +7,7 @@
  */
 #include "beside.bpf.h"
 #include "file.bpf.h"
+#include "stand_in.bpf.h"
 #include "switches.bpf.h"
 #include "task.bpf.h"
 #include "work.bpf.h"
@@ -259,21 +260,18 @@ static __always_inline int submitted(struct io_kiocb *req)
 	return 0;
 }
 
-SEC("tp_btf/io_uring_submit_req")
-int uring_submit_req(__u64 *ctx)
+PROGRAM("tp_btf/io_uring_submit_req", uring_submit_req, __u64 *ctx)
 {
 	return submitted(ARGUMENT(struct io_kiocb *, 0));
 }
 
 /* The same point's name before Linux 2ad57931db64 (in v6.4). */
-SEC("tp_btf/io_uring_submit_sqe")
-int uring_submit_sqe(__u64 *ctx)
+PROGRAM("tp_btf/io_uring_submit_sqe", uring_submit_sqe, __u64 *ctx)
 {
 	return submitted(ARGUMENT(struct io_kiocb *, 0));
 }
 
-SEC("tp_btf/io_uring_queue_async_work")
-int uring_queue_async_work(__u64 *ctx)
+PROGRAM("tp_btf/io_uring_queue_async_work", uring_queue_async_work, __u64 *ctx)
 {
 	struct io_kiocb *req = ARGUMENT(struct io_kiocb *, 0);
 	__u32 opcode = req->opcode;
@@ -320,8 +318,7 @@ static __always_inline bool completed(struct io_kiocb *req)
 }
 
 /* Runs in the submitter, or in the worker that did the request's work. */
-SEC("tp_btf/io_uring_complete")
-int uring_complete(__u64 *ctx)
+PROGRAM("tp_btf/io_uring_complete", uring_complete, __u64 *ctx)
 {
 	struct io_kiocb *req = (struct io_kiocb *)ctx[1];
 
@@ -331,8 +328,7 @@ int uring_complete(__u64 *ctx)
 }
 
 /* Told instead of that where the ring has no room: of the ring, not of the request. */
-SEC("tp_btf/io_uring_cqe_overflow")
-int uring_overflow(__u64 *ctx)
+PROGRAM("tp_btf/io_uring_cqe_overflow", uring_overflow, __u64 *ctx)
 {
 	struct thread *thread = thread_of(current_tid());
 	union event *e;

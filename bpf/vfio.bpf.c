@@ -4,9 +4,9 @@
  * each of their interrupts (MSI, MSI-X) comes to it first.  facts/passthrough tells whose it is.
  */
 #include "emit.bpf.h"
+#include "stand_in.bpf.h"
 
-SEC("fentry/vfio_msihandler")
-int vfio_interrupt(__u64 *ctx)
+PROGRAM("fentry/vfio_msihandler", vfio_interrupt, __u64 *ctx)
 {
 	union event *e = emit_reserve(POINT_vfio_interrupt);
 

@@ -8,6 +8,7 @@
 
 #include "block.bpf.h"
 #include "ninep.bpf.h"
+#include "stand_in.bpf.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -159,27 +160,23 @@ static __always_inline int interrupted(__u32 irq, __u64 queue_key)
 	return 0;
 }
 
-SEC("fentry/virtqueue_add_sgs")
-int virtio_add(__u64 *ctx)
+PROGRAM("fentry/virtqueue_add_sgs", virtio_add, __u64 *ctx)
 {
 	return added(ctx[0], ctx[4]);
 }
 
-SEC("fentry/virtqueue_notify")
-int virtio_notify_in(__u64 *ctx)
+PROGRAM("fentry/virtqueue_notify", virtio_notify_in, __u64 *ctx)
 {
 	return notify_begin(ctx[0]);
 }
 
-SEC("fexit/virtqueue_notify")
-int virtio_notify_out(__u64 *ctx)
+PROGRAM("fexit/virtqueue_notify", virtio_notify_out, __u64 *ctx)
 {
 	(void)ctx;
 	return notify_end();
 }
 
-SEC("fentry/vring_interrupt")
-int virtio_interrupt(__u64 *ctx)
+PROGRAM("fentry/vring_interrupt", virtio_interrupt, __u64 *ctx)
 {
 	return interrupted(ctx[0], ctx[1]);
 }

@@ -10,6 +10,7 @@
 #include "interrupt.bpf.h"
 #include "pooled.bpf.h"
 #include "runs.bpf.h"
+#include "stand_in.bpf.h"
 #include "stop.bpf.h"
 #include "switches.bpf.h"
 #include "throttle.bpf.h"
@@ -411,8 +412,7 @@ int wakeup_waking(__u64 *ctx)
  * met at its first call.  io_uring's
  * workers are threads of the process that make no calls, and that
  * sched_process_fork does not tell of. */
-SEC("tp_btf/task_newtask")
-int wakeup_newtask(__u64 *ctx)
+PROGRAM("tp_btf/task_newtask", wakeup_newtask, __u64 *ctx)
 {
 	struct task_struct *child = ARGUMENT(struct task_struct *, 0);
 	struct thread *parent = thread_of(current_tid());
@@ -434,8 +434,7 @@ int wakeup_newtask(__u64 *ctx)
 }
 
 /* A control group that was chosen may be made anew, as a service's is when it is restarted. */
-SEC("tp_btf/cgroup_mkdir")
-int wakeup_cgroup_made(__u64 *ctx)
+PROGRAM("tp_btf/cgroup_mkdir", wakeup_cgroup_made, __u64 *ctx)
 {
 	struct cgroup *cgroup = ARGUMENT(struct cgroup *, 0);
 	char path[CGROUP_PATH] = {};
@@ -544,8 +543,7 @@ static __noinline void library_is_used(__u32 tgid)
 
 /* Itself or a program that it executes: what is recorded of it from now on is of that name.  The
  * task still has the old one here. */
-SEC("tp_btf/task_rename")
-int wakeup_rename(__u64 *ctx)
+PROGRAM("tp_btf/task_rename", wakeup_rename, __u64 *ctx)
 {
 	struct task_struct *task = ARGUMENT(struct task_struct *, 0);
 	struct thread *thread = thread_of(task->pid);

@@ -4,6 +4,7 @@
  * waited for.  A log write's bio lies inside its iclog, so bio_key ties the
  * log to the block layer, and (iclog_key, lsn) the waiters to the log.
  */
+#include "stand_in.bpf.h"
 #include "work.bpf.h"
 
 enum xlog_iclog_state {
@@ -76,26 +77,22 @@ static __always_inline int iclog_event(__u64 *ctx, __u32 point)
 	return 0;
 }
 
-SEC("tp_btf/xlog_iclog_sync")
-int xfs_iclog_sync(__u64 *ctx)
+PROGRAM("tp_btf/xlog_iclog_sync", xfs_iclog_sync, __u64 *ctx)
 {
 	return iclog_event(ctx, POINT_xlog_iclog_sync);
 }
 
-SEC("tp_btf/xlog_iclog_sync_done")
-int xfs_iclog_sync_done(__u64 *ctx)
+PROGRAM("tp_btf/xlog_iclog_sync_done", xfs_iclog_sync_done, __u64 *ctx)
 {
 	return iclog_event(ctx, POINT_xlog_iclog_sync_done);
 }
 
-SEC("tp_btf/xlog_iclog_wait_on")
-int xfs_iclog_wait_on(__u64 *ctx)
+PROGRAM("tp_btf/xlog_iclog_wait_on", xfs_iclog_wait_on, __u64 *ctx)
 {
 	return iclog_event(ctx, POINT_xlog_iclog_wait_on);
 }
 
-SEC("tp_btf/xfs_file_fsync")
-int xfs_file_fsync(__u64 *ctx)
+PROGRAM("tp_btf/xfs_file_fsync", xfs_file_fsync, __u64 *ctx)
 {
 	struct xfs_inode *xfs_inode = ARGUMENT(struct xfs_inode *, 0);
 	struct thread *thread;

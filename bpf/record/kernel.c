@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -123,6 +124,15 @@ static void look_for_types(struct type_ids *ids, const struct btf *btf)
 	ids->task_struct = structure(btf, "task_struct");
 }
 
+/* Whether a point's program may be preempted: since Linux a46023d5616e ("tracing: Guard
+ * __DECLARE_TRACE() use of __DO_TRACE_CALL() with SRCU-fast"), in v7.0. */
+static bool points_are_preempted(void)
+{
+	struct utsname name;
+
+	return !uname(&name) && atoi(name.release) >= 7;
+}
+
 void kernel_look(struct kernel *kernel, const struct types *types)
 {
 	const struct btf *btf = types->kernel;
@@ -138,6 +148,9 @@ void kernel_look(struct kernel *kernel, const struct types *types)
 	kernel->block_status_argument =
 		!strcmp(argument_type(btf, "block_rq_complete", 1), "blk_status_t");
 	kernel->switch_state_argument = argument_count(btf, "sched_switch") > 3;
+	kernel->functions_stood_in = libbpf_probe_bpf_helper(BPF_PROG_TYPE_TRACEPOINT,
+							     BPF_FUNC_task_storage_get, NULL) == 1;
+	kernel->points_stood_in = kernel->functions_stood_in && points_are_preempted();
 }
 
 void kernel_tell(const struct kernel *kernel, struct iostrata *skeleton)
@@ -150,6 +163,8 @@ void kernel_tell(const struct kernel *kernel, struct iostrata *skeleton)
 	skeleton->rodata->block_bio_argument = kernel->block_bio_argument;
 	skeleton->rodata->block_status_argument = kernel->block_status_argument;
 	skeleton->rodata->switch_state_argument = kernel->switch_state_argument;
+	skeleton->rodata->functions_stood_in = kernel->functions_stood_in;
+	skeleton->rodata->points_stood_in = kernel->points_stood_in;
 }
 
 /* System call points are found through tracefs, which a small guest may not have mounted. */

@@ -53,6 +53,9 @@ static int prepare(struct iostrata *skeleton, void *context)
 	}
 	if (!error && !session->options.why)
 		error = bpf_map__set_max_entries(skeleton->maps.stacks, 1);
+	if (!error)
+		error = bpf_map__set_autocreate(skeleton->maps.marks,
+						session->kernel.functions_stood_in);
 	return error ? error : devices_begin(skeleton, &session->options, &session->blocks);
 }
 
@@ -126,6 +129,8 @@ int session_load(struct session *session)
 			session->kernel.has_cmpxchg = false;
 		session->probes.has_cmpxchg = session->kernel.has_cmpxchg;
 		session->probes.fentry_error = session->kernel.fentry_error;
+		session->probes.functions_stood_in = session->kernel.functions_stood_in;
+		session->probes.points_stood_in = session->kernel.points_stood_in;
 		kernel_mount_tracefs();
 		error = probes_load(&session->probes, &types, &session->options, prepare, session);
 	}

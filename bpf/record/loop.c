@@ -195,7 +195,6 @@ static int write_when_due(struct session *session, uint64_t now)
 	session->write_at_ns = now + WRITE_NS;
 	if (output_gone(session->directory_fd))
 		return -ENOENT;
-	own_misses(&session->rings); /* the window in which writes are left out: short */
 	anew_follow(session);
 	return rings_write(&session->rings, false);
 }
@@ -250,6 +249,7 @@ int loop_record(struct session *session)
 		if (full < 0)
 			return full;
 		interval_ms = next_interval_ms(interval_ms, full);
+		misses_follow(&session->rings, now_ns());
 		error = write_when_due(session, now_ns());
 		if (error)
 			return error;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * What is looked at only once there is something to see, as what looks at it is hit by all of the
- * machine: 32-bit programs' calls, and when the last of a bio that was split gets a request.
+ * machine: 32-bit programs' calls, when the last of a bio that was split gets a request, and what
+ * programs that the kernel skipped would have seen.
  */
 #include "session.h"
 #include "iostrata.skel.h"
@@ -23,4 +24,8 @@ void occasions_follow(struct session *session)
 
 	follow(session, OCCASION_COMPAT, &bss->compat_execs, UNSEEN_COMPAT);
 	follow(session, OCCASION_SPLITS, &bss->splits_met, UNSEEN_RESTS);
+	if (session->rings.missed_any && !session->probes.attached[OCCASION_SKIPS]) {
+		probes_attach_again(&session->probes);
+		misses_stood_in(&session->rings);
+	}
 }

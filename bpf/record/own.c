@@ -183,44 +183,6 @@ void own_end(struct rings *rings, enum end_reason reason, unsigned int outlived_
 	own_event(rings, &e, POINT_end, RECORDER_CPU);
 }
 
-/* False: the program is not loaded. */
-static bool look_at(const struct bpf_program *program, struct bpf_prog_info *info)
-{
-	__u32 size = sizeof(*info);
-
-	*info = (struct bpf_prog_info){};
-	return bpf_program__fd(program) >= 0 &&
-	       !bpf_obj_get_info_by_fd(bpf_program__fd(program), info, &size);
-}
-
-/* Programs that disable preemption would be skipped more often (30 times, measured with
- * bpf_preempt_disable on Linux 7.2): enabling it again, before the kernel takes them for
- * ended, is where they then are preempted. */
-void own_misses(struct rings *rings)
-{
-	uint64_t *next = rings->said_missed;
-	uint64_t since_ns = rings->missed_at_ns;
-	struct bpf_program *program;
-
-	rings->missed_at_ns = now_ns();
-	bpf_object__for_each_program (program, rings->skeleton->obj) {
-		union event e = { .miss = { .since_ns = since_ns } };
-		struct bpf_prog_info info;
-		uint64_t *said = next++;
-
-		if (!look_at(program, &info))
-			continue;
-		if (since_ns && info.recursion_misses != *said) {
-			e.miss.missed_count = info.recursion_misses - *said;
-			snprintf(e.miss.program, sizeof(e.miss.program), "%s",
-				 bpf_program__name(program));
-			own_event(rings, &e, POINT_miss, RECORDER_CPU);
-			rings->missed_count += e.miss.missed_count;
-		}
-		*said = info.recursion_misses;
-	}
-}
-
 void own_costs(struct rings *rings)
 {
 	struct bpf_program *program;
@@ -229,7 +191,7 @@ void own_costs(struct rings *rings)
 		struct bpf_prog_info info;
 		union event e = {};
 
-		if (!look_at(program, &info))
+		if (!program_info(program, &info))
 			continue;
 		e.cost.run_ns = info.run_time_ns;
 		e.cost.run_count = info.run_cnt;

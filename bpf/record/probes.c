@@ -134,6 +134,16 @@ struct probe *probes_find(struct probes *probes, const char *program)
 	return NULL;
 }
 
+/* As above, of a program that stands in for another: that one. */
+static struct probe *probes_of(struct probes *probes, const char *program)
+{
+	char name[64];
+	size_t length = strlen(program) - (is_again(program) ? strlen(AGAIN) : 0);
+
+	snprintf(name, sizeof(name), "%.*s", (int)length, program);
+	return probes_find(probes, name);
+}
+
 static void name_points(struct probe *probe, const struct bpf_program *program)
 {
 	const char *section = bpf_program__section_name(program);
@@ -204,12 +214,17 @@ static int list_programs(struct probes *probes, const struct options *options)
 	if (!probes->list)
 		return -ENOMEM;
 	bpf_object__for_each_program (program, skeleton->obj) {
-		struct probe *probe = &probes->list[probes->count++];
+		struct probe *probe = &probes->list[probes->count];
 
+		if (is_again(bpf_program__name(program)))
+			continue;
+		probes->count++;
 		probe->program = strdup(bpf_program__name(program));
 		name_points(probe, program);
 		name_target(probe, program);
 		probe->wanted = is_wanted(probe, options);
+		probe->again =
+			probe->function ? probes->functions_stood_in : probes->points_stood_in;
 		for (unsigned int i = 0; i < SUBSTITUTES; i++) {
 			if (!strcmp(probe->program, substitutes[i][1]))
 				probe->wanted = false;
@@ -223,6 +238,14 @@ static bool leave_out(struct probes *probes, const char *program, int error, con
 {
 	struct probe *probe = probes_find(probes, program);
 
+	/* Nothing stands in for it then. */
+	if (!probe && is_again(program)) {
+		probe = probes_of(probes, program);
+		if (!probe->again)
+			return false;
+		probe->again = false;
+		return true;
+	}
 	if (!probe || !probe->wanted || probe->error)
 		return false;
 	probe->error = error;
@@ -323,9 +346,11 @@ static int try_load(struct probes *probes, const char *core, probes_prepare prep
 	if (!probes->skeleton)
 		return -errno;
 	bpf_object__for_each_program (program, probes->skeleton->obj) {
-		const struct probe *probe = probes_find(probes, bpf_program__name(program));
+		const char *name = bpf_program__name(program);
+		const struct probe *probe = probes_of(probes, name);
 
-		bpf_program__set_autoload(program, probe->wanted && !probe->error);
+		bpf_program__set_autoload(program, probe->wanted && !probe->error &&
+							   (probe->again || !is_again(name)));
 		/* Attached here, not by the skeleton. */
 		bpf_program__set_autoattach(program, false);
 	}
@@ -409,6 +434,44 @@ static enum occasion occasion_of(const struct probe *probe)
 	return NAMES(of_loops, probe) ? OCCASION_LOOPS : OCCASION_ALWAYS;
 }
 
+/* Those that stand in for what is attached for an occasion, at functions or at points; false: one cannot
+ * be attached. */
+static bool attach_again(struct probes *probes, enum occasion occasion, bool functions)
+{
+	struct bpf_program *program;
+	bool attached = true;
+
+	bpf_object__for_each_program (program, probes->skeleton->obj) {
+		struct probe *probe = probes_of(probes, bpf_program__name(program));
+
+		if (!is_again(bpf_program__name(program)) || bpf_program__fd(program) < 0 ||
+		    probe->error || probe->function != functions || occasion_of(probe) != occasion)
+			continue;
+		if (!calls_attach(probes, probe, program))
+			probe->error = probes_keep(probes, program, bpf_program__attach(program));
+		attached &= !probe->error;
+		probe->error = 0; /* which the first has none of */
+	}
+	return attached;
+}
+
+void probes_attach_again(struct probes *probes)
+{
+	__u32 *standing_in = &probes->skeleton->bss->standing_in;
+
+	if (probes->attached[OCCASION_SKIPS])
+		return;
+	probes->attached[OCCASION_SKIPS] = true;
+	/* None of them does anything before all are there, as each comes first there. */
+	if (attach_again(probes, OCCASION_ALWAYS, true))
+		*standing_in |= AT_FUNCTIONS;
+	*standing_in |= AT_POINTS;
+	for (enum occasion occasion = 0; occasion < OCCASION_SKIPS; occasion++) {
+		if (probes->attached[occasion])
+			attach_again(probes, occasion, false);
+	}
+}
+
 void probes_attach(struct probes *probes, enum occasion occasion)
 {
 	struct bpf_program *program;
@@ -419,7 +482,7 @@ void probes_attach(struct probes *probes, enum occasion occasion)
 	bpf_object__for_each_program (program, probes->skeleton->obj) {
 		struct probe *probe = probes_find(probes, bpf_program__name(program));
 
-		if (!probe->wanted || probe->error || occasion_of(probe) != occasion ||
+		if (!probe || !probe->wanted || probe->error || occasion_of(probe) != occasion ||
 		    uprobes_attach(probes, probe))
 			continue;
 		complaint[0] = 0;
@@ -429,6 +492,8 @@ void probes_attach(struct probes *probes, enum occasion occasion)
 			snprintf(probe->text, sizeof(probe->text), "%s",
 				 complaint[0] ? complaint : "cannot be attached");
 	}
+	if (probes->attached[OCCASION_SKIPS])
+		attach_again(probes, occasion, false);
 }
 
 const struct probe *probes_replacement(const struct probes *probes, const struct probe *probe)

@@ -17,6 +17,7 @@ struct probe {
 	bool function;   /* it attaches to a function */
 	bool absent;     /* the target is not there */
 	bool alone;      /* nor is anything that it would be of use to */
+	bool again;      /* another may stand in for it */
 	int error;       /* -errno */
 	bool wanted;
 	bool told; /* with this error: */
@@ -46,6 +47,7 @@ enum occasion {
 	OCCASION_COMPAT, /* 32-bit programs */
 	OCCASION_LOOPS,  /* loop devices */
 	OCCASION_SPLITS, /* bios that were split */
+	OCCASION_SKIPS,  /* programs that the kernel skipped: those that stand in for them */
 	OCCASIONS
 };
 
@@ -53,6 +55,8 @@ struct probes {
 	struct iostrata *skeleton;
 	bool has_cmpxchg; /* this kernel */
 	int fentry_error;
+	bool functions_stood_in; /* this kernel may skip such programs, and lets others stand in */
+	bool points_stood_in;
 	struct probe *list;
 	unsigned int count;
 	struct attached *links;
@@ -68,6 +72,8 @@ int probes_load(struct probes *probes, struct types *types, const struct options
 		probes_prepare prepare, void *context);
 /* Attaches what was loaded for that, once; a program that cannot be gets its error. */
 void probes_attach(struct probes *probes, enum occasion occasion);
+/* Attaches what stands in for programs that the kernel skips: once, OCCASION_SKIPS. */
+void probes_attach_again(struct probes *probes);
 /* NULL: there is no such program */
 struct probe *probes_find(struct probes *probes, const char *program);
 int probes_report(const struct probes *probes, FILE *out);

@@ -98,6 +98,8 @@ struct kernel {
 	bool block_bio_argument;
 	bool block_status_argument;
 	bool switch_state_argument;
+	bool functions_stood_in; /* programs there are stood in for (stand_in.bpf.h) */
+	bool points_stood_in;
 };
 
 struct types; /* types.h */
@@ -394,9 +396,12 @@ struct rings {
 	uint64_t said_lost[MAX_CPUS][MAX_POINTS];
 	uint64_t said_full[TABLES];
 	uint64_t said_unseen[UNSEEN_KINDS];
-	uint64_t *said_missed; /* of each program, as seen then: */
-	uint64_t missed_at_ns;
+	struct missed *missed; /* one a program; in misses.c */
+	unsigned int missed_programs;
+	uint64_t missed_at_ns; /* when they were last looked at, and before that */
+	uint64_t missed_before_ns;
 	uint64_t missed_count;
+	bool missed_any; /* of those that can be stood in for */
 };
 
 int rings_open(struct rings *rings, struct iostrata *skeleton, const struct metadata *metadata,
@@ -420,12 +425,27 @@ void own_losses(struct rings *rings);
 void own_full(struct rings *rings);
 void own_unseen(struct rings *rings);
 void own_cut(struct rings *rings, const struct thread *threads); /* calls that still run */
-/* What the kernel skipped programs for since the last call; the first only looks. */
-void own_misses(struct rings *rings);
 void own_costs(struct rings *rings);
 void own_recorder(struct rings *rings, bool asks_stolen);
 void own_end(struct rings *rings, enum end_reason reason, unsigned int outlived_count);
 void own_probes(struct rings *rings, struct probes *probes);
+
+/* misses.c: of a program that stands in for another, where the kernel skips that */
+#define AGAIN "_again"
+struct bpf_program;
+struct bpf_prog_info;
+bool is_again(const char *program);
+/* False: the program is not loaded. */
+bool program_info(const struct bpf_program *program, struct bpf_prog_info *info);
+/* What the kernel skipped programs for since the last call; the first only looks */
+int misses_open(struct rings *rings);
+void misses_close(struct rings *rings);
+void misses_tell(struct rings *rings);
+void misses_follow(struct rings *rings, uint64_t now); /* when it is due */
+/* No more will be skipped. */
+void misses_end(struct rings *rings);
+/* Programs are stood in for from now on. */
+void misses_stood_in(struct rings *rings);
 
 /* outlived.c */
 /* Processes of the tree that is recorded, and still run. */

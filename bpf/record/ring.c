@@ -91,10 +91,9 @@ int rings_open(struct rings *rings, struct iostrata *skeleton, const struct meta
 
 	rings->skeleton = skeleton;
 	rings->metadata = metadata;
-	rings->said_missed = calloc(skeleton->skeleton->prog_cnt, sizeof(*rings->said_missed));
 	rings->streams = calloc(cpus, sizeof(*rings->streams));
 	rings->stuck = calloc(cpus, sizeof(*rings->stuck));
-	if (!rings->said_missed || !rings->streams || !rings->stuck)
+	if (misses_open(rings) || !rings->streams || !rings->stuck)
 		return -ENOMEM;
 	for (unsigned int cpu = 0; cpu < cpus; cpu++)
 		rings->streams[cpu].fd = -1;
@@ -119,10 +118,9 @@ void rings_close(struct rings *rings)
 		stream_close(&rings->recorder);
 	free(rings->streams);
 	free(rings->stuck);
-	free(rings->said_missed);
+	misses_close(rings);
 	rings->streams = NULL;
 	rings->stuck = NULL;
-	rings->said_missed = NULL;
 }
 
 void rings_record(struct rings *rings, bool recording)

@@ -52,7 +52,7 @@ int trace_begin(struct session *session)
 		     limits_text(error));
 		return error;
 	}
-	own_misses(&session->rings); /* nothing was to be recorded yet */
+	misses_tell(&session->rings); /* nothing was to be recorded yet */
 	rings_record(&session->rings, true);
 	hung_begin(session);
 	own_clock(&session->rings);
@@ -79,7 +79,7 @@ int trace_end(struct session *session)
 	own_losses(rings);
 	own_full(rings);
 	own_unseen(rings);
-	own_misses(rings);
+	misses_end(rings);
 	own_recorder(rings, true);
 	own_clock(rings);
 	/* It may take a while, which is no part of recording. */

@@ -32,6 +32,19 @@ def test_each_growth_is_a_window_and_each_program_is_named(tmp_path: Path) -> No
     assert trace.damage == ()
 
 
+def test_what_only_tells_of_a_machine_below_is_no_loss_where_none_is_recorded(
+    tmp_path: Path,
+) -> None:
+    skipped = [(20, 40, "virtio_notify_out", 3), (20, 41, "syscall_exit", 1)]
+    recording(skipped).write(tmp_path)
+    trace = read_trace(tmp_path)
+    assert trace.lost_by_point == {"program:syscall_exit": 1, "program:virtio_notify_out": 3}
+    assert trace.losses.count.tolist() == [3, 1]
+    trace = read_trace(tmp_path, alone=True)
+    assert trace.lost_by_point == {"program:syscall_exit": 1}
+    assert trace.losses.count.tolist() == [1]
+
+
 def test_a_window_is_cut_to_the_time_that_was_recorded(tmp_path: Path) -> None:
     trace = read_trace(recording([(1, 50, "syscall_exit", 1)]).write(tmp_path))
     assert trace.losses.begin_ns.tolist() == [10]

@@ -20,7 +20,7 @@ from iostrata.errors import RecordingError
 from iostrata.trace import layout, stream
 from iostrata.trace.dump import CALLS, THREADS, dump
 from iostrata.trace.layout import POINTS
-from iostrata.trace.losses import Refused, find_losses
+from iostrata.trace.losses import Refused, find_losses, missed
 from iostrata.trace.read import read_trace
 from iostrata.trace.stream import Stream
 from iostrata.trace.write import write_trace
@@ -324,7 +324,7 @@ def test_a_recorder_that_tells_when_is_believed(tmp_path: Path, *, exact: bool) 
     trace = read_trace(tmp_path)
     counted = Refused(*(np.array([number]) for number in (1000, 1, POINTS["syscall"], 3)))
     losses = find_losses(
-        list(trace.streams), counted, trace.points["miss"], (), 0, 2000, exact=exact
+        list(trace.streams), counted, missed(trace.points["miss"]), (), 0, 2000, exact=exact
     )
     found = losses.begin_ns.tolist(), losses.end_ns.tolist(), losses.count.tolist()
     assert found == ([20], [40 if exact else 1000], [3])

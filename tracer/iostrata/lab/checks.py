@@ -27,8 +27,6 @@ RESIDUAL: Final = "unattributed"
 TYPICAL: Final = (10, 90)
 # What a round varies by is seen in the means of so many parts of it, one after the other.
 PARTS: Final = 4
-# Of a round's writes, so many hits may be skipped.
-SKIPPED: Final = 0.01
 CALLS: Final = "program:syscall_"
 TOTAL: Final = "total"
 # Of a delay as declared: what is found twice comes twice with a write.
@@ -110,7 +108,7 @@ def of_round(
     yield Check("conservation", conserved, "exact" if conserved else "broken", "exact")
     lost, skipped = _lost(breakdown)
     found = f"{lost}, {skipped} skipped" if skipped else str(lost)
-    yield Check("lost", not lost and skipped <= SKIPPED * all_writes, found, "0")
+    yield Check("lost", not lost and skipped <= wanted.skipped * all_writes, found, "0")
     if wanted.count:
         fewest, made = witness.count - _unseen_calls(breakdown), all_writes - _flushes(breakdown)
         counted = f"{fewest} to {witness.count}" if fewest < witness.count else str(witness.count)

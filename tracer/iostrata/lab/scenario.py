@@ -137,7 +137,8 @@ class Fault(Another, frozen=True, kw_only=True):
 class Checks(Strict, frozen=True, kw_only=True):
     """What must be found in every round; conservation is checked without being asked for.
 
-    ``count``: as many writes as the workload made. ``mean_deviation``: from the workload's own.
+    ``count``: as many writes as the workload made. ``skipped``: hits that the kernel may skip
+    programs for, of the writes. ``mean_deviation``: from the workload's own.
     ``followed``: writes of which all was found on the machines below, of which none stands
     apart; None: not asked. ``beyond``: of what waited for anything beyond a machine's own
     kernel, what has time in rows of a machine below it; None: as ``followed``. ``found`` and
@@ -147,6 +148,7 @@ class Checks(Strict, frozen=True, kw_only=True):
 
     count: bool = True
     analysed: Share = 0.999
+    skipped: Share = 0.01
     mean_deviation: Share = 0.03
     residual: Share = 0.01
     followed: Share | None = None

@@ -90,7 +90,8 @@ class Recording:
         kept_bytes = KEPT_BYTES // len(self.machines)
         # Of what is complete, facts were told.
         grows = not machine.facts
-        trace = read_trace(directory, machine.name, jobs, kept_bytes, grows)
+        alone = len(self.machines) == 1
+        trace = read_trace(directory, machine.name, jobs, kept_bytes, grows, alone=alone)
         wrong = changed(directory, machine.facts).items()
         defects = [f"facts/{shown(name)}: {what}" for name, what in wrong]
         # What every recorder writes is missed without having been told of, too.

@@ -278,8 +278,9 @@ class Follower:
                 stream.slots.pop(number, None)
         streams.append(self._memory())
         trace = assemble(
-            self._directory, self._machine, self._metadata, streams, damage, whole=False
-        )
+            self._directory, self._machine, self._metadata, streams, damage, whole=False,
+            alone=True,
+        )  # fmt: skip
         return Snapshot(
             trace, begin_ns, since_ns, end_ns, events, max(round(had) - events, 0),
             settled_ns - last_ns - (end_ns - since_ns), each, kept,

@@ -8,14 +8,16 @@ refusal, which the recorder's next ``loss`` event that knows of them bounds.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import NEVER, Union, at, distinct, integers, meets, order_of
+from iostrata.columns import NEVER, Union, at, distinct, meets, order_of
 from iostrata.foreign import shown
 from iostrata.trace import layout
 from iostrata.trace.facts import device_numbers
@@ -40,6 +42,8 @@ TABLES: Mapping[int, tuple[str, Callable[[int], str]]] = {
 }
 # What is younger is not written yet (bpf/record/ring.c).
 HELD_BACK_NS = 10_000_000
+# How the names begin of programs that only tell when a machine below is asked, and answers.
+TO_BELOW: Final = b"virtio_"
 # Of an event that was begun and never ended, the recorder knows no more.
 NO_POINT = 0
 
@@ -213,21 +217,23 @@ def whole_until(recorder: Points, clock: Points, streams: list[Stream]) -> int:
 def find_losses(
     streams: list[Stream],
     refused: Refused,
-    miss: Points,
+    missed: Iterable[Missed],
     others: Iterable[Gap],
     begin_ns: int,
     end_ns: int,
     *,
     exact: bool = False,
 ) -> Losses:
-    """Every window, within the time that the trace covers; ``others``: that no stream tells of.
+    """Every window, within the time that the trace covers. ``missed``: programs that the kernel
+    skipped, on whatever CPU; ``others``: what no stream tells of.
 
     ``exact``: packets tell when events were lost.
     """
     gaps = [gap for stream in streams for gap in stream.gaps]
     if not exact:
         gaps = [bounded(gap, refused) for gap in gaps]
-    gaps += [*late_gaps(streams, refused), *missed_gaps(miss), *others]
+    gaps += [*late_gaps(streams, refused), *others]
+    gaps += [Gap(one.since_ns, one.time_ns, UNKNOWN_CPU, one.hits) for one in missed]
 
     def within(time_ns: int) -> int:
         return min(max(time_ns, begin_ns), end_ns)
@@ -254,11 +260,20 @@ def late_gaps(streams: list[Stream], refused: Refused) -> Iterable[Gap]:
             yield Gap(since_ns, UNTIL_END, cpu, total - told, total)
 
 
-def missed_gaps(miss: Points) -> Iterable[Gap]:
-    """The times in which the kernel skipped a program, on whatever CPU."""
-    columns = miss.columns("since_ns", "time_ns", "missed_count").values()
-    for since_ns, time_ns, count in zip(*(column.tolist() for column in columns), strict=True):
-        yield Gap(since_ns, time_ns, UNKNOWN_CPU, count)
+class Missed(NamedTuple):
+    """How often the kernel skipped a program, and between which times."""
+
+    since_ns: int
+    time_ns: int
+    hits: int
+    program: bytes
+
+
+def missed(miss: Points, *, alone: bool = False) -> list[Missed]:
+    """``alone``: no machine below is recorded, to which anybody would be followed."""
+    columns = [*miss.columns("since_ns", "time_ns", "missed_count").values(), miss["program"]]
+    every = map(Missed._make, zip(*(column.tolist() for column in columns), strict=True))
+    return [one for one in every if not (alone and one.program.startswith(TO_BELOW))]
 
 
 def full_tables(full: Points) -> tuple[str, ...]:
@@ -281,14 +296,12 @@ def early_end(end: Points) -> tuple[str, ...]:
     return ("it ends early: who had started the recorder was gone",)
 
 
-def missed_by_program(miss: Points) -> dict[str, int]:
+def missed_by_program(missed: Iterable[Missed]) -> dict[str, int]:
     """Hits that the kernel skipped, by ``program:NAME``: no program is taken for a point."""
-    programs, rows = np.unique(miss["program"], return_inverse=True)
-    counts = np.bincount(rows, integers(miss["missed_count"]), len(programs))
-    return {
-        f"program:{shown(name)}": int(count)
-        for name, count in zip(programs.tolist(), counts, strict=True)
-    }
+    counts: Counter[str] = Counter()
+    for one in missed:
+        counts[f"program:{shown(one.program)}"] += one.hits
+    return dict(sorted(counts.items()))
 
 
 def lost_by_point(

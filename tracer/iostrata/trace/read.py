@@ -28,6 +28,7 @@ from iostrata.trace.losses import (
     find_losses,
     full_tables,
     lost_by_point,
+    missed,
     missed_by_program,
     read_cut,
     read_refused,
@@ -84,14 +85,16 @@ def read_trace(
     jobs: int = 1,
     kept_bytes: int = 0,
     grows: bool = True,
+    *,
+    alone: bool = False,
 ) -> Trace:
     """The trace in a machine's directory, read by so many threads; RecordingError if it cannot be
     read at all. ``kept_bytes``: so much of its files stays mapped while there is memory.
-    ``grows``: it may be recorded to meanwhile.
+    ``grows``: it may be recorded to meanwhile. ``alone``: no other machine is looked at.
     """
     metadata = read_metadata(directory)
     streams, damage = read_streams(directory, metadata, jobs, kept_bytes, grows)
-    return assemble(directory, machine, metadata, streams, damage)
+    return assemble(directory, machine, metadata, streams, damage, alone=alone)
 
 
 def assemble(
@@ -102,8 +105,10 @@ def assemble(
     damage: Sequence[str],
     *,
     whole: bool = True,
+    alone: bool = False,
 ) -> Trace:
-    """What was read of a directory as a Trace. ``whole``: all of every stream was."""
+    """What was read of a directory as a Trace. ``whole``: all of every stream was. ``alone``: no
+    other machine is looked at."""
     told = collect_points(metadata, streams)
     begin_ns = min((stream.begin_ns for stream in streams if stream.packet_count), default=0)
     end_ns = max((stream.end_ns for stream in streams if stream.packet_count), default=0)
@@ -115,6 +120,7 @@ def assemble(
     if by_recorder(metadata.env):
         facts_damage += absent_facts(directory / FACTS)
     refused = read_refused(points["loss"])
+    skipped = missed(points["miss"], alone=alone)
     return Trace(
         machine=machine,
         directory=directory,
@@ -124,7 +130,7 @@ def assemble(
         losses=find_losses(
             streams,
             refused,
-            points["miss"],
+            skipped,
             (*cut.gaps, *contradicted),
             begin_ns,
             end_ns,
@@ -132,7 +138,7 @@ def assemble(
         ),
         lost_by_point={
             **lost_by_point(streams, refused, metadata.points),
-            **missed_by_program(points["miss"]),
+            **missed_by_program(skipped),
         },
         unknown=unknown_events(metadata, streams),
         streams=tuple(streams),
