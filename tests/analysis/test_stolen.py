@@ -17,14 +17,25 @@ def test_what_the_host_says_stands_beside_it(tmp_path: Path) -> None:
     """30 writes, in each of which the virtual CPU waits for 50 us."""
     chain = Chain()
     until = without_a_cpu(chain)
-    samples = ((900_000, 7_000), (until[-1] + 500_000, 1_507_000))
-    chain.guest.builder.recorded(until[-1] + 500_000, "stolen_ns", samples)
+    samples = ((900_000, 7_000), (until[-1] + 20_000, 1_507_000))
+    chain.guest.builder.recorded(until[-1] + 20_000, "stolen_ns", samples)
     lines = analysed_of(chain, tmp_path).quality.virtual
     (line,) = (line for line in lines if "steal" in line)
     assert line.startswith("guest: a hypervisor gave 1.50 ms of its CPUs' time")
     assert line.endswith(
         "by host, they waited 1.50 ms for a CPU, in writes (vcpu.runqueue) and else"
     )
+
+
+def test_only_while_the_machine_was_asked_too(tmp_path: Path) -> None:
+    """Its recording is of the last third of the host's."""
+    chain = Chain()
+    until = without_a_cpu(chain)
+    samples = ((until[19] + 1_000, 0), (until[-1] + 20_000, 500_000))
+    chain.guest.builder.recorded(until[-1] + 20_000, "stolen_ns", samples)
+    lines = analysed_of(chain, tmp_path).quality.virtual
+    (line,) = (line for line in lines if "steal" in line)
+    assert "they waited 500 us for a CPU, in writes" in line
 
 
 def told(stolen_ns: tuple[int, ...]) -> tuple[str, ...]:
