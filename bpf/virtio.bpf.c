@@ -42,7 +42,8 @@ struct notification {
 	__u64 enter_ns;
 };
 
-/* Under way, by the address of the task, which the idle tasks have too. */
+/* By the address of the task, which the idle tasks have too; enter_ns 0: not under way.  It stays:
+ * who adds or deletes has interrupts wait, and is preempted when they come. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1024);
@@ -104,7 +105,8 @@ static __always_inline int added(__u64 queue_key, __u64 data)
 		request_key = data;
 	if (!request_key)
 		return 0;
-	bpf_map_update_elem(&virtio_queues, &queue_key, &nothing, BPF_ANY);
+	if (!bpf_map_lookup_elem(&virtio_queues, &queue_key))
+		bpf_map_update_elem(&virtio_queues, &queue_key, &nothing, BPF_ANY);
 	e = emit_reserve(POINT_virtio_add);
 	if (!e)
 		return 0;
@@ -117,13 +119,17 @@ static __always_inline int added(__u64 queue_key, __u64 data)
 
 static __always_inline int notify_begin(__u64 queue_key)
 {
-	struct notification notification = { .queue_key = queue_key };
+	struct notification notification = { .queue_key = queue_key }, *known;
 	__u64 task = current_task_key();
 
 	if (!bpf_map_lookup_elem(&virtio_queues, &queue_key))
 		return 0;
 	notification.enter_ns = bpf_ktime_get_ns();
-	bpf_map_update_elem(&virtio_notifications, &task, &notification, BPF_ANY);
+	known = bpf_map_lookup_elem(&virtio_notifications, &task);
+	if (known)
+		*known = notification;
+	else
+		bpf_map_update_elem(&virtio_notifications, &task, &notification, BPF_ANY);
 	return 0;
 }
 
@@ -133,7 +139,7 @@ static __always_inline int notify_end(void)
 	struct notification *notification = bpf_map_lookup_elem(&virtio_notifications, &task);
 	union event *e;
 
-	if (!notification)
+	if (!notification || !notification->enter_ns)
 		return 0;
 	e = emit_reserve(POINT_virtio_notify);
 	if (e) {
@@ -141,7 +147,7 @@ static __always_inline int notify_end(void)
 		e->virtio_notify.enter_ns = notification->enter_ns;
 		emit_submit(e, POINT_virtio_notify);
 	}
-	bpf_map_delete_elem(&virtio_notifications, &task);
+	notification->enter_ns = 0;
 	return 0;
 }
 

@@ -492,8 +492,7 @@ static __always_inline void renamed(struct task_struct *task, __u32 old_tid)
 	thread->compat = current_is_compat();
 }
 
-SEC("tp_btf/sched_process_exec")
-int wakeup_exec(__u64 *ctx)
+PROGRAM("tp_btf/sched_process_exec", wakeup_exec, __u64 *ctx)
 {
 	struct task_struct *task = ARGUMENT(struct task_struct *, 0);
 
@@ -572,8 +571,7 @@ PROGRAM("tp_btf/task_rename", wakeup_rename, __u64 *ctx)
 	return 0;
 }
 
-SEC("tp_btf/sched_process_exit")
-int wakeup_exit(__u64 *ctx)
+PROGRAM("tp_btf/sched_process_exit", wakeup_exit, __u64 *ctx)
 {
 	struct task_struct *task = ARGUMENT(struct task_struct *, 0);
 
