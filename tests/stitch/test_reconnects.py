@@ -199,7 +199,7 @@ def test_what_is_left_beside_times_without_a_connection() -> None:
 
 
 def test_what_broke_on_its_way_to_a_server_is_not_the_networks(tmp_path: Path) -> None:
-    """Sent, lost, sent again: the server has it once there is a connection again."""
+    """Sent, lost or dropped, sent again: the server has it once there is a connection again."""
     client, server = Machine("client"), Machine("server", role="server")
     begin = 10_000
     for _ in range(20):
@@ -212,7 +212,8 @@ def test_what_broke_on_its_way_to_a_server_is_not_the_networks(tmp_path: Path) -
     conserves(found)
     last = accounts(found)[TID][-1]
     assert last["client/rpc.reconnect"] == 200_000
-    assert last["server/network.there"] + last["server/network.back"] == 200_000 + 40_000
+    assert last["server/network.there"] + last["server/network.back"] == 100_000 + 40_000
+    assert last["server/unfollowed"] == 100_000
     assert last["client/rpc.queue"] == client.truth[-1]["client/rpc.queue"]
 
 

@@ -13,10 +13,11 @@ UNFOLLOWED: Final = Declaration(
             "unfollowed",
             "not followed",
             "asked of the machine below, where nothing was found of it",
-            ("block_rq_issue", "rpc_call"),
+            ("block_rq_issue", "rpc_call", "rpc_transport"),
             "the recording of the machine below began late or ended early, lost events, or an "
             "image is not raw, so that a place on the guest's disk is not the same place in the "
-            "file.",
+            "file; a connection ended without an answer: what was sent was lost on its way, or "
+            "the server dropped it.",
             "#d4e157",
             "host",
             cause="not followed",
