@@ -102,8 +102,9 @@ def test_what_a_worker_ran_waits_for_who_is_in_no_call(taken: str, idle: bool) -
 def test_what_workers_ran_without_a_word_waited_for_one(where: str) -> None:
     """A plain write is handed over at 3000, to a worker that is at a sync until 60000, runs it
     without a word then, and is at another sync from 61000 on. Its submitter sleeps in its call
-    until that lets it go at 60500, and has a CPU from 70000 on: the write is complete. Where it
-    slept elsewhere, what is complete would not have let it go."""
+    until that lets it go at 60500, for the sync or for the write, which was not complete before,
+    but is at 61000; it has a CPU from 70000 on. Where it slept elsewhere, what is complete would
+    not have let it go: nothing tells what the worker did from 60000 to 61000."""
     world = worlds()
     write = direct_write(0x70, open_flags=0, rwf=RWF_OF_LINKED)
     before, sync, other = ({"request_key": key, "opcode": 3, **FILE} for key in (0x60, 0x80, 0x90))
@@ -140,12 +141,12 @@ def test_what_workers_ran_without_a_word_waited_for_one(where: str) -> None:
     conserves(breakdown)
     _, _, found = accounts(breakdown)[WRITER]
     residual_ns = breakdown.residual_ns.tolist()[2]
+    assert found["wakeup.runqueue"] >= 70_000 - 61_000
     if where == "in its call":
         assert found["wakeup.worker"] >= 60_500 - 3_000
-        assert found["wakeup.runqueue"] >= 70_000 - 60_500
-        assert residual_ns <= 500
+        assert 500 <= residual_ns <= 1_000
     else:
-        assert residual_ns >= 60_500 - 5_000
+        assert 1_000 <= residual_ns <= 1_500
 
 
 @pytest.mark.parametrize(
@@ -155,10 +156,10 @@ def test_what_workers_ran_without_a_word_waited_for_one(where: str) -> None:
 def test_what_was_handed_over_later_is_taken_up_later(before: str, second: bool) -> None:
     """A plain write is handed over at 3000 and run without a word; of another file, what was handed
     over at 3500 its worker is at from 6000 on, until long after that. Its submitter, which takes
-    it at 95000, is in a call for that since 94000. The write was complete at 6000: unless one to
-    either file had been handed over before, whose turn it may have had to wait for, or with which
-    the other one was taken. A second worker that was let go then as well may be the one that ran
-    it, until it is idle at 8000."""
+    it at 95000, is in a call for that since 94000. The write was complete at 6000, as nobody else
+    may have run it later: be it that it had to wait for the turn of another one to its file, or
+    that the other one was taken with that. A second worker that was let go then as well may be the
+    one that ran it, until it is idle at 8000."""
     world = worlds()
     other_file = {"inode": 4711, "dev": FILE["dev"]}
     write = direct_write(0x70, open_flags=0, rwf=RWF_OF_LINKED)
@@ -200,10 +201,7 @@ def test_what_was_handed_over_later_is_taken_up_later(before: str, second: bool)
     conserves(breakdown)
     (row,) = np.flatnonzero(breakdown.writes.inode == FILE["inode"])
     found = accounts(breakdown)[WRITER][row]
-    if before.startswith("a write"):
-        assert "wakeup.reap" not in found
-    else:
-        assert found["wakeup.reap"] == 94_000 - (8_000 if second else 6_000)
+    assert found["wakeup.reap"] == 94_000 - (8_000 if second else 6_000)
 
 
 @pytest.mark.parametrize("says", ["nothing", "at last", "of another one", "of none"])
@@ -211,7 +209,8 @@ def test_what_was_handed_over_later_is_taken_up_later(before: str, second: bool)
 def test_a_worker_that_copies_is_at_it(says: str, other_ns: int) -> None:
     """A plain write is handed over at 3000, and maybe another one; its worker has a CPU from 4000
     on, and lets the submitter go at 60000 in whose call it is taken: or says so just before that.
-    That is the worker's CPU, unless it may have been at another write without a word."""
+    That is the worker's CPU, unless it may have been at another write without a word: one that was
+    handed over later only if that does not have to wait for its turn behind this one."""
     world = worlds()
     write = direct_write(0x70, open_flags=0, rwf=RWF_OF_LINKED)
     sync = {"request_key": 0x80, "opcode": 3, **FILE}
@@ -230,7 +229,7 @@ def test_a_worker_that_copies_is_at_it(says: str, other_ns: int) -> None:
     if says == "of another one":
         world.emit("io_uring_work", 30_000, WORKER, request_key=0x666)
     resumes(world, WRITER, 4_200, 60_000, 61_000, WORKER, INTERRUPTIBLE)
-    if says == "at last":
+    if says in {"at last", "of another one"}:
         world.emit("io_uring_work", 60_500, WORKER, request_key=0)
     world.emit("io_uring_complete", 61_500, WRITER, result=8192, **write)
     world.emit("io_uring_queue_async_work", 62_000, WRITER, **sync)
@@ -245,13 +244,14 @@ def test_a_worker_that_copies_is_at_it(says: str, other_ns: int) -> None:
     breakdown = analysed(world)
     conserves(breakdown)
     (found,) = accounts(breakdown)[WRITER]
-    off_ns = 1_000 if says == "of none" else 0
-    if says == "at last" or (says != "of another one" and not other_ns):
+    # Said to be at it at 59500, it may have been at the other one since.
+    off_ns = {"of none": 1_000, "at last": 500 if other_ns else 0}.get(says, 0)
+    if says != "of another one" and (not other_ns or (says == "at last" and other_ns > 3_000)):
         assert found["syscall"] >= 60_000 - 4_000 - off_ns
         assert found["wakeup.worker"] <= 1_000
     else:
         assert found["wakeup.worker"] >= 60_000 - 4_000 - off_ns
-    assert found["wakeup.runqueue"] >= 700 + off_ns
+    assert found["wakeup.runqueue"] >= 700 + (1_000 if says == "of none" else 0)
 
 
 def test_a_worker_that_had_no_cpu_amid_it_is_at_it_again() -> None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from iostrata.columns import NEVER, AsOf, Ints, at, one_of, overlapping, pair_key
+from iostrata.columns import AsOf, Ints, at, one_of, overlapping, pair_key
 from iostrata.stitch.calls import are_direct
 from iostrata.stitch.chains import Chains
 from iostrata.stitch.completions import completions
-from iostrata.stitch.enters import Enters, enters_in
+from iostrata.stitch.enters import enters_in
 from iostrata.stitch.links import submissions_in
 from iostrata.stitch.opcodes import RWF_OF_LINKED
 from iostrata.stitch.pools import Pools
@@ -22,6 +22,7 @@ from iostrata.stitch.runs import Runs
 from iostrata.stitch.serving import Service
 from iostrata.stitch.spans import SpanList
 from iostrata.stitch.taken import handed_at
+from iostrata.stitch.unsaid import unsaid
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import Window
 
@@ -63,19 +64,18 @@ def halted(
     run = AsOf(runs.piece, runs.end_ns).at_or_before(piece, taken_ns)
     by_it = at(runs.handed_ns, run) >= np.maximum(handed_ns, pieces.begin_ns[piece])
     by_it &= ~are_direct(window.trace, done["open_flags"][rows])
-    since_ns = np.where(by_it, np.maximum(since_ns, at(runs.end_ns, run)), since_ns)
-    # What one ran without a word was complete when none of them was at anything.
+    since_ns = np.where(by_it, np.maximum(since_ns, at(runs.until_ns, run)), since_ns)
+    # What one ran without a word may have been complete before anything tells that it is.
     silent = np.flatnonzero((handed_ns >= pieces.begin_ns[piece]) & (since_ns < handed_ns))
-    ran_ns = pools.run_by(tid[silent], handed_ns[silent])
-    # Nor was it while who takes it slept in a call for that: it is let go by what is complete.
-    let_go_ns = _let_go(calls, sleeps, tid[silent], taken_ns[silent])
-    let_go_ns = np.where(let_go_ns > handed_ns[silent], let_go_ns, NEVER)
-    since_ns[silent] = np.minimum(ran_ns, let_go_ns)
-    waited = silent[since_ns[silent] <= taken_ns[silent]]
-    ran_from_ns = pools.run_from(tid[waited], handed_ns[waited], since_ns[waited])
-    workers = Service(piece[waited], tid[waited], handed_ns[waited], since_ns[waited])
-    spans.add(workers.owner, "wakeup.worker", workers.begin_ns, ran_from_ns)
-    spans.add(workers.owner, "syscall", ran_from_ns, workers.end_ns)
+    ends_of = unsaid(window, pools, sleeps, tid[silent], taken_ns[silent])
+    kept_ns, since_ns[silent] = ends_of.kept_ns, ends_of.complete_ns
+    ran_from_ns = pools.run_from(tid[silent], handed_ns[silent], since_ns[silent])
+    found = ran_from_ns < since_ns[silent]
+    kept_ns = np.where(found, since_ns[silent], kept_ns)
+    workers = Service(piece[silent], tid[silent], handed_ns[silent], kept_ns)
+    begun_ns = np.where(found, ran_from_ns, kept_ns)
+    spans.add(workers.owner, "wakeup.worker", workers.begin_ns, begun_ns)
+    spans.add(workers.owner, "syscall", begun_ns, workers.end_ns)
     known = np.flatnonzero((since_ns >= pieces.begin_ns[piece]) & (since_ns < taken_ns))
     piece, tid, since_ns, taken_ns = (one[known] for one in (piece, tid, since_ns, taken_ns))
     enter_ns = at(calls.enter_ns, calls.submitting(tid, taken_ns))
@@ -86,19 +86,6 @@ def halted(
         begin = np.maximum(begin_ns[stop], since_ns[row])
         spans.add(piece[row], rank, begin, np.minimum(end_ns[stop], taken_ns[row]))
     return Service(piece, tid, since_ns, taken_ns), workers
-
-
-def _let_go(calls: Enters, sleeps: Sleeps, tid: Ints, time_ns: Ints) -> Ints:
-    """When threads were let go last before some times that slept in calls for what is complete; -1:
-    never.
-
-    Of what something is linked behind, each is told of by letting them go, if nothing before did
-    (io_req_local_work_add of io_uring/io_uring.c).
-    """
-    rows = np.flatnonzero(sleeps.interruptible & one_of(sleeps.tid, tid))
-    rows = rows[calls.submitting(sleeps.tid[rows], sleeps.wake_ns[rows]) >= 0]
-    wake_ns = sleeps.wake_ns[rows]
-    return at(wake_ns, AsOf(sleeps.tid[rows], wake_ns).at_or_before(tid, time_ns))
 
 
 def _stops(window: Window) -> dict[str, tuple[Ints, Ints, Ints]]:

@@ -26,6 +26,7 @@ from iostrata.stitch.serving import OWN, WORKER, Service, short_of_cpu
 from iostrata.stitch.spans import SpanList
 from iostrata.stitch.submitting import Submitting
 from iostrata.stitch.turns import Numbers
+from iostrata.stitch.unsaid import surely_at
 from iostrata.stitch.unseen import unseen
 from iostrata.stitch.wakeup import CAUSE, Sleeps
 from iostrata.stitch.window import Window, whole
@@ -85,7 +86,7 @@ def handovers(
     before = at(ended_ns, ends.at_or_before(piece, begin))
     # What it is linked behind was run for it, too.
     linked = AsOf(runs.piece, runs.end_ns).at_or_before(piece, begin)
-    before = np.maximum(before, at(runs.end_ns, linked))
+    before = np.maximum(before, at(runs.until_ns, linked))
     since = np.where(before >= 0, np.maximum(before, pieces.begin_ns[piece]), handed)
     # Who hands it over may have no CPU to do so.
     hander = _handers(window, handed)
@@ -122,6 +123,8 @@ def handovers(
     at_work = np.where(free > since[waiting], tid[waiting] + numbers.thread, -1)
     spans.add(piece[waiting], "wakeup.worker", free, taken, at_work)
     spans.add(piece, "wakeup.worker", on, begin, tid + numbers.thread)
+    sure_ns = surely_at(window, pools, runs)
+    spans.add(runs.piece, "wakeup.worker", runs.begin_ns, sure_ns, runs.tid + numbers.thread)
     threads = whole(window.trace).once(kinds_of)
     last = Service(piece, tid, since, begin)
     for waits in (
@@ -138,7 +141,7 @@ def handovers(
     going_on, workers = halted(spans, window, requests, pools, runs, sleeps, ends, ended_ns)
     spans.extend(short_of_cpu(pools.short_of(workers), sleeps, numbers.sleep, WORKER))
     end, ran = pieces.end_ns[requests], np.full(len(pieces), -1)
-    np.maximum.at(ran, runs.piece, runs.end_ns)
+    np.maximum.at(ran, runs.piece, runs.until_ns)
     last = np.maximum(at(ended_ns, ends.at_or_before(requests, end)), ran[requests])
     known = np.flatnonzero(last >= 0)
     requests, last, end = requests[known], last[known], end[known]

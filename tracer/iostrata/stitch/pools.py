@@ -28,11 +28,12 @@ from iostrata.columns import (
     overlapping,
 )
 from iostrata.stitch.blockio import MOST
+from iostrata.stitch.calls import are_direct
 from iostrata.stitch.completions import completions
 from iostrata.stitch.links import submissions_in
 from iostrata.stitch.opcodes import URING_FSYNC, URING_READS, URING_SYNC_FILE_RANGE
 from iostrata.stitch.serving import Service
-from iostrata.stitch.taken import workers_of
+from iostrata.stitch.taken import untold_in, workers_of
 from iostrata.stitch.wakeup import Sleeps
 from iostrata.stitch.window import NO_COMMITS, NO_PIECES, Window, whole
 from iostrata.trace.layout import WAKE_TIMER
@@ -54,14 +55,16 @@ class Pools:
         rows = np.flatnonzero(one_of(sleeps.tid, self._workers))
         self._every, self._sleeps = sleeps, sleeps.rows(rows[order_of(sleeps.tid[rows])])
         handed = window.columns(
-            "io_uring_queue_async_work", "tid", "request_key", "inode", "dev", "opcode"
-        )
+            "io_uring_queue_async_work", "tid", "request_key", "inode", "dev", "opcode",
+            "open_flags",
+        )  # fmt: skip
         self._handed, self._handed_ns = AsOf(handed["tid"], handed["time_ns"]), handed["time_ns"]
         self._all_handed = handed
         said = window.columns("io_uring_work", "tid", "request_key")
         self._said, self._key = AsOf(said["tid"], said["time_ns"]), said["request_key"]
         self._said_by, self._said_ns = said["tid"], said["time_ns"]
         self._unions: dict[int, Union] = {}
+        self._silences: dict[int, Union] = {}
 
     def run_by(self, tid: Ints, handed_ns: Ints) -> Ints:
         """By when what threads handed over at some times had been run; NEVER: that is not known.
@@ -81,18 +84,62 @@ class Pools:
             found[rows] = np.minimum(found[rows], self._all_else_by(one, taken[rows]))
         return found
 
+    def may_have_run(self, tid: Ints, handed_ns: Ints, until_ns: Ints) -> tuple[Ints, Ints]:
+        """Between which times a worker may have been at what threads handed over at some times, and
+        was run by others without a word: none that had a CPU said what else it was at."""
+        begin_ns, end_ns = handed_ns.copy(), until_ns.copy()
+        for one in distinct(tid).tolist():
+            rows, silence = np.flatnonzero(tid == one), self._silence(one)
+            first = np.searchsorted(silence.ends, handed_ns[rows], side="right")
+            last = np.searchsorted(silence.begins, until_ns[rows]) - 1
+            begin_ns[rows] = np.maximum(np.append(silence.begins, NEVER)[first], handed_ns[rows])
+            end_ns[rows] = np.minimum(np.append(silence.ends, -1)[last], until_ns[rows])
+        known = begin_ns < end_ns
+        return np.where(known, begin_ns, handed_ns), np.where(known, end_ns, until_ns)
+
+    def told_of(self, tid: Ints, handed_ns: Ints) -> tuple[Ints, Ints]:
+        """Until when a worker was at what threads handed over at some times, and by when at nothing
+        or something else, as it said; -1, NEVER: none did."""
+        row = self._handed.at_or_before(tid, handed_ns)
+        at_it_ns, until_ns = (at(column, row) for column in self._told)
+        return at_it_ns, np.where(row < 0, NEVER, until_ns)
+
+    def in_turn(self, tid: Ints, handed_ns: Ints) -> Ints:
+        """Until when workers were at writes that threads had handed over before what they did at
+        some times, and that it has to wait for: those of its file, of which one has its turn at a
+        time; -1: none is told of."""
+        return at(self._before, self._handed.at_or_before(tid, handed_ns))
+
+    def may_be_before(self, tid: Ints, handed_ns: Ints, other_ns: Ints) -> NDArray[np.bool_]:
+        """Which of what threads handed over at some times may be run before what they did at
+        others: they are taken in their order, but for what has to wait for its turn."""
+        row, other = (self._handed.at_or_before(tid, one) for one in (handed_ns, other_ns))
+        first, queue = np.append(self._first, False), np.append(self._queue, -1)
+        in_order = (first[row] & first[other]) | (queue[row] == queue[other])
+        found: NDArray[np.bool_] = (handed_ns < other_ns) | ~in_order
+        return found
+
+    def are_workers(self, tid: Ints) -> NDArray[np.bool_]:
+        """Which threads run what is handed over."""
+        return one_of(tid, self._workers)
+
     def run_from(self, tid: Ints, handed_ns: Ints, ran_ns: Ints) -> Ints:
         """Since when a worker ran what threads had handed over at some times, and it was run by
         others without a word; these others: nothing tells.
 
         One only of a thread's workers had anything to do, and had been idle before. It was at
-        nothing else, as of all that was handed over meanwhile others are told of.
+        nothing else, as of all that was handed over meanwhile others are told of; nor did it begin
+        with one of those: it had nothing to do any more, or let the submitter go.
         """
         found, (busy, begin_ns, end_ns) = ran_ns.copy(), self._busy
         # It says at what it is if it sleeps, but of what is not recorded.
         asleep = np.flatnonzero(self._sleeps.asleep)
         off_ns = self._sleeps.off_ns[asleep]
         slept = AsOf(self._sleeps.tid[asleep], off_ns)
+        rest = np.flatnonzero(self._idle)
+        rests = AsOf(self._sleeps.tid[rest], self._sleeps.off_ns[rest])
+        rests_ns, wake_ns = self._sleeps.off_ns[rest], self._every.wake_ns
+        wakes = AsOf(self._every.waker, wake_ns)
         for thread in distinct(tid).tolist():
             own = np.flatnonzero(one_of(self._thread_of(busy), (thread, -1)))
             rows = np.flatnonzero(tid == thread)
@@ -108,8 +155,11 @@ class Pools:
             said = self._said.at_or_before(worker, until_ns - 1)
             silent = (on >= 0) & (on_ns < until_ns) & (at(self._said_ns, said) <= since_ns)
             silent &= at(off_ns, slept.at_or_before(worker, until_ns - 1)) <= since_ns
+            through = at(rests_ns, rests.at_or_before(worker, until_ns)) == until_ns
+            through |= at(wake_ns, wakes.at_or_before(worker, until_ns)) == until_ns
+            silent &= through
             handed = self._all_handed["tid"] == thread
-            untold = np.sort(self._handed_ns[handed & self._untold])
+            untold = np.sort(self._handed_ns[handed & self._window.once(untold_in)])
             # Who hands it over says so before it lets the worker go, which had rested since then.
             rested_ns = np.where(self._new[on], 0, at(self._sleeps.off_ns, on))
             since = np.searchsorted(untold, np.minimum(rested_ns, handed_ns[row]))
@@ -122,14 +172,6 @@ class Pools:
         """Of which of the sleeps nothing tells that the worker had been there before: it may have
         been made for what was handed over already."""
         return changes(self._sleeps.tid)
-
-    @cached_property
-    def _untold(self) -> NDArray[np.bool_]:
-        """Which of what was handed over no worker said that it was at."""
-        key, time_ns = self._all_handed["request_key"], self._handed_ns
-        said_ns = at(self._said_ns, AsOf(self._key, self._said_ns).at_or_after(key, time_ns))
-        found: NDArray[np.bool_] = (said_ns < 0) | (said_ns >= AsOf(key, time_ns).following())
-        return found
 
     def _taken_by(self, tid: Ints, handed_ns: Ints) -> Ints:
         """By when what threads handed over at some times had been taken up, NEVER: nothing tells.
@@ -147,11 +189,19 @@ class Pools:
         if not len(row) or not len(asked):
             return np.full(len(tid), NEVER)
         found = _first_of_later(self._queue, handed["time_ns"], row, said_ns, asked)
-        every, alone = whole(self._window.trace).once(_alone)
-        first = at(alone, every.at_or_before(handed["request_key"], handed["time_ns"])) > 0
+        first = self._first
         row, said_ns = row[first[row]], said_ns[first[row]]
         of_any = _first_of_later(numbers(handed["tid"]), handed["time_ns"], row, said_ns, asked)
         return np.where((asked >= 0) & first[asked], np.minimum(found, of_any), found)
+
+    @cached_property
+    def _first(self) -> NDArray[np.bool_]:
+        """Which of what was handed over had no turn to wait for."""
+        handed, (every, alone) = self._all_handed, whole(self._window.trace).once(_alone)
+        found: NDArray[np.bool_] = (
+            at(alone, every.at_or_before(handed["request_key"], handed["time_ns"])) > 0
+        )
+        return found
 
     @cached_property
     def _queue(self) -> Ints:
@@ -297,6 +347,70 @@ class Pools:
         off_ns, of = self._sleeps.off_ns[at_one], self._thread_of(self._sleeps.tid[at_one])
         last = AsOf(of, off_ns).at_or_before(thread, since_ns)
         return thread, since_ns, np.where(by_it, at(at_one, last), -1), by_it & (last < 0)
+
+    @cached_property
+    def _told(self) -> tuple[Ints, Ints]:
+        """Of all that was handed over, until when a worker was at it, by what that said; and by
+        when at nothing or something else: -1, NEVER: none said so."""
+        handed, some = self._all_handed, np.flatnonzero(self._key != 0)
+        by_key = AsOf(handed["request_key"], handed["time_ns"])
+        row = by_key.at_or_before(self._key[some], self._said_ns[some])
+        some, row = some[row >= 0], row[row >= 0]
+        # It left its CPU at nothing else until it said so.
+        following = self._said.at_or_after(self._said_by[some], self._said_ns[some] + 1)
+        next_ns = np.where(following >= 0, at(self._said_ns, following), NEVER)
+        last = self._sleeps.resumed.at_or_before(self._said_by[some], next_ns - 1)
+        at_it_ns = np.maximum(at(self._sleeps.on_ns, last), self._said_ns[some])
+        since_ns, until_ns = np.full(len(self._handed_ns), -1), np.full(len(self._handed_ns), -1)
+        np.maximum.at(since_ns, row, at_it_ns)
+        np.maximum.at(until_ns, row, next_ns)
+        return since_ns, np.where(until_ns < 0, NEVER, until_ns)
+
+    @cached_property
+    def _before(self) -> Ints:
+        """Of each that was handed over, until when a worker was at another one of its queue that
+        was before it, -1: none said so. What goes past the page cache has no turn."""
+        handed, (until_ns, _) = self._all_handed, self._told
+        turns = ~one_of(handed["opcode"], TAKES_NO_TURN) & (handed["inode"] != 0)
+        turns &= ~are_direct(self._window.trace, handed["open_flags"])
+        rows, found = np.flatnonzero(turns), np.full(len(until_ns), -1)
+        rows = rows[order_of(self._queue[rows], self._handed_ns[rows])]
+        if len(rows):
+            queue, first_ns = self._queue[rows], int(self._handed_ns.min())
+            until_ns = np.maximum(until_ns[rows] - first_ns, -1)
+            shift = queue * (int(until_ns.max()) + 2)
+            before = np.append(-1, np.maximum.accumulate(until_ns + shift)[:-1] - shift[:-1])
+            told = ~changes(queue) & (before >= 0)
+            found[rows] = np.where(told, before + first_ns, -1)
+        return found
+
+    def _silence(self, thread: int) -> Union:
+        """When any of a thread's workers may have been at what it said nothing of: it had a CPU."""
+        if thread not in self._silences:
+            worker, begin_ns, end_ns = self._unsaid
+            rows = np.flatnonzero(one_of(self._thread_of(worker), (thread, -1)))
+            self._silences[thread] = Union(begin_ns[rows], end_ns[rows])
+        return self._silences[thread]
+
+    @cached_property
+    def _unsaid(self) -> tuple[Ints, Ints, Ints]:
+        """Whenever a worker had a CPU, but what it is at as it leaves that, since it said so: that
+        is what it was at all the time, if it had said so before."""
+        sleeps = self._sleeps
+        tid, first = sleeps.tid, changes(sleeps.tid)
+        last = np.append(first[1:], True)[: len(tid)]
+        off_ns = np.where(last, NEVER, np.append(sleeps.off_ns[1:], NEVER)[: len(tid)])
+        ended = last & self._idle & (sleeps.context == WAKE_TIMER)
+        # Of one that was not born here nobody knows what it did before.
+        earlier = np.flatnonzero(first & sleeps.asleep)
+        worker = np.concatenate([tid[~ended], tid[earlier]])
+        begin_ns = np.concatenate([sleeps.on_ns[~ended], np.zeros(len(earlier), np.int64)])
+        end_ns = np.concatenate([off_ns[~ended], sleeps.off_ns[earlier]])
+        said = self._said.at_or_before(worker, end_ns)
+        at_one = (said >= 0) & (at(self._key, said) != 0)
+        end_ns = np.where(at_one, np.maximum(at(self._said_ns, said), begin_ns), end_ns)
+        some = np.flatnonzero(end_ns > begin_ns)
+        return worker[some], begin_ns[some], end_ns[some]
 
     def _union(self, thread: int) -> Union:
         """When any of a thread's workers had something to do, or may have."""

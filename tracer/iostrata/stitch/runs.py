@@ -14,12 +14,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from iostrata.columns import AsOf, Ints, at, joined, one_of, order_of, pair_key
+from iostrata.columns import (
+    NEVER,
+    AsOf,
+    Ints,
+    at,
+    distinct,
+    joined,
+    one_of,
+    order_of,
+    pair_key,
+)
 from iostrata.stitch.chains import Chains
 from iostrata.stitch.completions import completions
 from iostrata.stitch.links import completed_last, submissions_in
 from iostrata.stitch.syncs import Syncs
-from iostrata.stitch.taken import handed_at, taken_up
+from iostrata.stitch.taken import handed_at, taken_up, untold_in
 from iostrata.stitch.wakeup import sleeps_of
 from iostrata.stitch.window import Window
 
@@ -29,7 +39,9 @@ class Runs:
     """Requests that a worker ran: one row each time.
 
     ``handed_ns``: handed over to the workers; ``next_ns``: from when on it was this one's next;
-    ``begin_ns``: when that went on with it. ``own``: it is the piece itself, not what that is
+    ``begin_ns``: when that went on with it, be it behind what it says nothing of; ``said_ns``: when
+    it said so, if that is later. ``until_ns``: by when it was through with it, if that may be later
+    than ``end_ns``. ``own``: it is the piece itself, not what that is
     linked behind.
     """
 
@@ -37,7 +49,9 @@ class Runs:
     handed_ns: Ints
     next_ns: Ints
     begin_ns: Ints
+    said_ns: Ints
     end_ns: Ints
+    until_ns: Ints
     piece: Ints
     own: NDArray[np.bool_]
 
@@ -48,7 +62,7 @@ class Runs:
 def runs_of(window: Window, requests: Ints, syncs: Syncs) -> Runs:
     """Those of some pieces; of which syncs are for, these tell where no worker does."""
     if not len(requests):
-        return Runs(requests, requests, requests, requests, requests, requests, requests > 0)
+        return Runs(*(requests,) * 8, requests > 0)
     chains = Chains(window, requests)
     said = _said(window, chains)
     told = _told(window, said, syncs)
@@ -66,6 +80,7 @@ def runs_of(window: Window, requests: Ints, syncs: Syncs) -> Runs:
         handed_ns=np.maximum(found.handed_ns, begin),
         next_ns=np.maximum(found.next_ns, begin),
         begin_ns=np.maximum(found.begin_ns, begin),
+        said_ns=np.maximum(found.said_ns, begin),
     )
 
 
@@ -96,7 +111,7 @@ def _said(window: Window, chains: Chains) -> _Said:
 
 def _told(window: Window, said: _Said, syncs: Syncs) -> Runs:
     tid, time = said.tid, said.time_ns
-    end = _ends(window, said, syncs)
+    end, until = _ends(window, said, syncs)
     handed = handed_at(window, said.key, time)
     piece_ns = window.pieces.begin_ns[said.piece]
     own = window.pieces.request_key[said.piece] == said.key
@@ -111,12 +126,13 @@ def _told(window: Window, said: _Said, syncs: Syncs) -> Runs:
     resumes = window.columns("sched_resume", "subject_tid")
     since = AsOf(resumes["subject_tid"], resumes["time_ns"]).at_or_before(tid, time)
     begin = np.maximum(following, at(resumes["time_ns"], since))
-    return Runs(tid, handed, following, begin, end, said.piece, own)
+    return Runs(tid, handed, following, begin, np.maximum(begin, time), end, until, said.piece, own)
 
 
-def _ends(window: Window, said: _Said, syncs: Syncs) -> Ints:
+def _ends(window: Window, said: _Said, syncs: Syncs) -> tuple[Ints, Ints]:
     """Done when the worker completes it, or has synced and lets the submitter go, which will; or
-    with it."""
+    with it: no sooner than the first, no later than the second, if it may have been at something
+    else since, without a word."""
     completed = completions(window, "tid", "request_key")
     own = AsOf(completed["tid"], completed["time_ns"]).at_or_after(said.tid, said.time_ns)
     own = np.where(at(completed["request_key"], own) == said.key, own, -1)
@@ -124,7 +140,43 @@ def _ends(window: Window, said: _Said, syncs: Syncs) -> Ints:
     since = np.maximum(_synced(syncs, said), said.time_ns)
     freed = _freed(window, said, since)
     end = np.where(freed >= 0, freed, np.where(since > said.time_ns, since, said.until_ns))
-    return np.where((own_ns >= 0) & (own_ns <= said.until_ns), own_ns, end)
+    completes = (own_ns >= 0) & (own_ns <= said.until_ns)
+    end = np.where(completes, own_ns, end)
+    # It had no CPU amid it then, or was at it.
+    resumes = window.columns("sched_resume", "subject_tid")
+    last = AsOf(resumes["subject_tid"], resumes["time_ns"]).at_or_before(said.tid, end - 1)
+    at_it_ns = np.maximum(said.time_ns, at(resumes["time_ns"], last))
+    unsure = ~completes & (since == said.time_ns) & _beside_others(window, said, at_it_ns, end)
+    sleeps = sleeps_of(window)
+    itself = np.flatnonzero(sleeps.asleep)
+    waking = AsOf(sleeps.waker[itself], sleeps.wake_ns[itself]).at_or_after(said.tid, at_it_ns)
+    woken = at(itself, waking)
+    wake_ns = at(sleeps.wake_ns, woken)
+    its = (woken >= 0) & (at(sleeps.tid, woken) == window.pieces.tid[said.piece])
+    until = np.where(its & unsure, np.minimum(wake_ns, end), end)
+    # The instant that it ran again in is its own, too.
+    return np.where(unsure, np.minimum(at_it_ns + 1, until), end), until
+
+
+def _beside_others(
+    window: Window, said: _Said, since_ns: Ints, until_ns: Ints
+) -> NDArray[np.bool_]:
+    """Whether a worker may have run another request of a piece's thread between some times, without
+    a word: one that this thread completes, and had not yet."""
+    handed = window.columns("io_uring_queue_async_work", "tid", "request_key")
+    done = completions(window, "request_key", "tid")
+    key = AsOf(done["request_key"], done["time_ns"])
+    row = key.at_or_after(handed["request_key"], handed["time_ns"])
+    theirs = window.once(untold_in) & ((row < 0) | (at(done["tid"], row) == handed["tid"]))
+    thread, found = window.pieces.tid[said.piece], np.zeros(len(since_ns), np.bool_)
+    for one in distinct(handed["tid"][theirs]).tolist():
+        mine = np.flatnonzero(thread == one)
+        others = np.flatnonzero(theirs & (handed["tid"] == one))
+        taken_ns = np.where(row[others] < 0, NEVER, at(done["time_ns"], row[others]))
+        given = np.searchsorted(np.sort(handed["time_ns"][others]), until_ns[mine])
+        over = np.searchsorted(np.sort(taken_ns), since_ns[mine], side="right")
+        found[mine] = given > over
+    return found
 
 
 def _synced(syncs: Syncs, said: _Said) -> Ints:
@@ -175,4 +227,4 @@ def _completed(window: Window, key: Ints, since_ns: Ints, piece: Ints) -> Runs:
     key, piece = key[known], piece[known]
     handed = np.maximum(handed_at(window, key, end), window.pieces.begin_ns[piece])
     own = window.pieces.request_key[piece] == key
-    return Runs(tid, handed, following, begin, end, piece, own)
+    return Runs(tid, handed, following, begin, begin, end, end, piece, own)

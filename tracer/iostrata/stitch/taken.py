@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from iostrata.columns import AsOf, Ints, at, distinct, one_of
 from iostrata.stitch.completions import UNLINKED, completion_of, completions
@@ -58,6 +59,17 @@ def handed_at(window: Window, key: Ints, time_ns: Ints) -> Ints:
     handed = window.columns("io_uring_queue_async_work", "request_key")
     found = AsOf(handed["request_key"], handed["time_ns"]).at_or_before(key, time_ns)
     return at(handed["time_ns"], found)
+
+
+def untold_in(window: Window) -> NDArray[np.bool_]:
+    """Which of what was handed over to workers, in the window's order, none said that it was at."""
+    handed = window.columns("io_uring_queue_async_work", "request_key")
+    said = window.columns("io_uring_work", "request_key")
+    key, time_ns = handed["request_key"], handed["time_ns"]
+    row = AsOf(said["request_key"], said["time_ns"]).at_or_after(key, time_ns)
+    said_ns = at(said["time_ns"], row)
+    found: NDArray[np.bool_] = (said_ns < 0) | (said_ns >= AsOf(key, time_ns).following())
+    return found
 
 
 def workers_of(window: Window) -> Ints:
