@@ -150,3 +150,26 @@ def test_what_has_not_had_its_turn_was_not_run(*, same: bool) -> None:
     assert found["wakeup.reap"] >= 90_000 - 60_000
     lost_ns = 60_000 - (50_000 if same else 4_000)
     assert lost_ns <= found["residual"] <= lost_ns + 2_000
+
+
+def test_a_worker_that_was_made_later_was_at_nothing_before() -> None:
+    """A write is handed over at 2100. A worker is made for it at 30000, has a CPU from 31000 on,
+    completes it itself at 35000, without a word, and goes on with the sync."""
+    world = worlds()
+    resumes(world, WORKER, 500, 0, 600, 0, 0)
+    world.emit("io_uring_work", 700, WORKER, request_key=0x50)
+    write, sync = chain(world, 0x70, 2_000, FILE)
+    world.emit("thread", 30_000, WRITER, tgid=WRITER, subject_tid=SECOND, kind=THREAD_WORKER,
+               comm=b"iou-wrk-100")  # fmt: skip
+    resumes(world, SECOND, 30_000, 0, 31_000, 0, 0)
+    world.emit("io_uring_complete", 35_000, SECOND, result=8192, **write)
+    world.emit("io_uring_work", 36_000, SECOND, request_key=sync["request_key"])
+    submit(world, DISK, SECOND, 36_000, Request(queue=500, scheduler=None, device=20_000))
+    resumes(world, SECOND, 36_100, 57_000, 57_500, 0, UNINTERRUPTIBLE)
+    world.emit("io_uring_complete", 58_000, SECOND, result=0, **sync)
+    returns(world, 1_000, 60_000)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    (found,) = accounts(breakdown)[WRITER]
+    assert 4_000 <= found["syscall"] <= 4_000 + 4_000
+    assert found["wakeup.worker"] >= 30_000 - 2_100 - 500

@@ -224,6 +224,10 @@ def _completed(window: Window, key: Ints, since_ns: Ints, piece: Ints) -> Runs:
     first = AsOf(resumes["subject_tid"], resumes["time_ns"]).at_or_after(tid, following)
     slept = (first >= 0) & (at(resumes["off_ns"], first) <= following)
     begin = np.where(slept, np.minimum(at(resumes["time_ns"], first), end), following)
+    if len(window.trace.points["io_uring_work"]):
+        # It would have said so if it had been off its CPU amid it; it may have been made since.
+        last = AsOf(resumes["subject_tid"], resumes["time_ns"]).at_or_before(tid, end - 1)
+        begin = np.maximum(begin, at(resumes["time_ns"], last))
     key, piece = key[known], piece[known]
     handed = np.maximum(handed_at(window, key, end), window.pieces.begin_ns[piece])
     own = window.pieces.request_key[piece] == key
