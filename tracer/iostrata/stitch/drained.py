@@ -16,8 +16,7 @@ from iostrata.columns import NEVER, AsOf, Ints, at, changes, merged, order_of, o
 from iostrata.stitch.completions import completion_of, completions
 from iostrata.stitch.draining import drains_in, woken_last
 from iostrata.stitch.enters import enters_in
-from iostrata.stitch.links import submission_of, submissions_in
-from iostrata.stitch.opcodes import RWF_OF_LINKED
+from iostrata.stitch.links import linked_behind, submission_of, submissions_in
 from iostrata.stitch.runs import Runs
 from iostrata.stitch.serving import Service
 from iostrata.stitch.spans import Edges, SpanList, follow
@@ -104,15 +103,14 @@ def _begun(
     """When each request was handed over, or what it is linked behind was; and when anything was
     that is part of it; -1: never. ``row``: of ``submissions_in``."""
     submitted = submissions_in(window, "tid", "rwf")
-    key, tid, time = window.pieces.request_key[requests], submitted["tid"], submitted["time_ns"]
-    handed = handed_at(window, key, end_ns)
+    handed = handed_at(window, window.pieces.request_key[requests], end_ns)
     handed = np.where(handed >= window.pieces.begin_ns[requests], handed, NEVER)
     first = np.full(len(window.pieces), NEVER)
     np.minimum.at(first, runs.piece, runs.handed_ns)
     first = np.minimum(handed, first[requests])
     # Of a chain, one of which is drained, all are: the first is handed over.
-    before = AsOf(tid, time).at_or_before(tid[row], time[row] - 1)
-    linked = (before >= 0) & ((at(submitted["rwf"], before) & RWF_OF_LINKED) != 0)
+    call = window.once(enters_in).submitting(submitted["tid"], submitted["time_ns"])
+    linked = linked_behind(submitted, call)[row] >= 0
     begun = np.where(linked | (handed == NEVER), first, handed)
     return np.where(begun < NEVER, begun, -1), np.where(first < NEVER, first, -1)
 

@@ -98,6 +98,21 @@ def completed_last(window: Window, tid: Ints, time_ns: Ints) -> Ints:
     return at(ended["time_ns"], AsOf(ended["tid"], ended["time_ns"]).at_or_before(tid, time_ns))
 
 
+def linked_behind(submitted: Columns, call: Ints) -> Ints:
+    """What each submission is linked behind (row), -1: nothing that is recorded. ``call``: by which
+    each was made.
+
+    A chain ends with the call that submits it, whatever its last request says.
+    """
+    order = order_of(submitted["tid"], submitted["time_ns"])
+    tid, flags, call = submitted["tid"][order], submitted["rwf"][order], call[order]
+    linked = (flags[:-1] & RWF_OF_LINKED) != 0
+    linked &= (tid[1:] == tid[:-1]) & (call[1:] == call[:-1])
+    found = np.full(len(order), -1)
+    found[order[1:]] = np.where(linked, order[:-1], -1)
+    return found
+
+
 def _links(window: Window) -> Links:
     trace = window.trace
     flags = columns_of(trace.points[SUBMIT], "rwf")["rwf"]
@@ -115,7 +130,7 @@ def _links(window: Window) -> Links:
     enter = calls["enter_ns"][rows]
     inside = Containing(calls["tid"][rows], enter, calls["time_ns"][rows])
     call = inside.find(submitted["tid"], time)
-    behind = _behind(submitted, call)
+    behind = linked_behind(submitted, call)
     complete, unlinked = at(completed["time_ns"], done), _unlinked(trace, submitted)
     # What is not recorded is in between.
     behind[unlinked >= 0] = -1
@@ -128,20 +143,6 @@ def _links(window: Window) -> Links:
     moved = np.flatnonzero((begin > time)[first])
     told = {name: submitted[name][moved] for name in ("time_ns", *TOLD)}
     return Links(moved, begin[first][moved], told)
-
-
-def _behind(submitted: Columns, call: Ints) -> Ints:
-    """What each submission is linked behind (row), -1: nothing that is recorded.
-
-    A chain ends with the call that submits it, whatever its last request says.
-    """
-    order = order_of(submitted["tid"], submitted["time_ns"])
-    tid, flags, call = submitted["tid"][order], submitted["rwf"][order], call[order]
-    linked = (flags[:-1] & RWF_OF_LINKED) != 0
-    linked &= (tid[1:] == tid[:-1]) & (call[1:] == call[:-1])
-    found = np.full(len(order), -1)
-    found[order[1:]] = np.where(linked, order[:-1], -1)
-    return found
 
 
 def _ended(window: Window, submitted: Columns, complete_ns: Ints, behind: Ints) -> Ints:
