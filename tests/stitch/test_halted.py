@@ -16,6 +16,7 @@ from tests.stitch.test_uring import (
     UNINTERRUPTIBLE,
     WORKER,
     WRITER,
+    at_disk,
     direct_write,
     linked_pair,
     resumes,
@@ -49,9 +50,7 @@ def test_what_is_complete_waits_for_who_is_stopped(stop: str, whose: int) -> Non
     world.emit("io_uring_complete", 95_000, WRITER, result=8192, **write)
     world.emit("io_uring_queue_async_work", 96_000, WRITER, **sync)
     resumes(world, WORKER, 500, 96_500, 97_000, WRITER, INTERRUPTIBLE)
-    world.emit("io_uring_work", 98_000, WORKER, request_key=0x80)
-    submit(world, DISK, WORKER, 98_000, Request(queue=500, scheduler=None, device=20_000))
-    resumes(world, WORKER, 99_000, 118_500, 119_500, 0, UNINTERRUPTIBLE)
+    at_disk(world, WORKER, 0x80, 98_000, (99_000, 118_500, 119_500), 20_000)
     world.emit("io_uring_complete", 120_000, WORKER, result=0, **sync)
     resumes(world, WRITER, 97_000, 120_500, 121_000, WORKER, INTERRUPTIBLE)
     world.emit("syscall", 122_000, WRITER, enter_ns=94_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
@@ -83,9 +82,7 @@ def test_what_a_worker_ran_waits_for_who_is_in_no_call(taken: str, idle: bool) -
     world.emit("io_uring_complete", 95_000, WRITER, result=8192, **write)
     world.emit("io_uring_queue_async_work", 96_000, WRITER, **sync)
     resumes(world, WORKER, idle_ns, 96_500, 97_000, WRITER, INTERRUPTIBLE)
-    world.emit("io_uring_work", 98_000, WORKER, request_key=0x80)
-    submit(world, DISK, WORKER, 98_000, Request(queue=500, scheduler=None, device=20_000))
-    resumes(world, WORKER, 99_000, 118_500, 119_500, 0, UNINTERRUPTIBLE)
+    at_disk(world, WORKER, 0x80, 98_000, (99_000, 118_500, 119_500), 20_000)
     world.emit("io_uring_complete", 120_000, WORKER, result=0, **sync)
     resumes(world, WRITER, 97_000, 120_500, 121_000, WORKER, INTERRUPTIBLE)
     enter_ns = 94_000 if taken == "in a call" else 96_800
@@ -128,9 +125,7 @@ def test_what_workers_ran_without_a_word_waited_for_one(where: str) -> None:
     world.emit("io_uring_complete", 70_200, WRITER, result=8192, **write)
     world.emit("io_uring_queue_async_work", 70_300, WRITER, **sync)
     resumes(world, WORKER, 62_000, 79_500, 80_000, 0, UNINTERRUPTIBLE)
-    world.emit("io_uring_work", 80_500, WORKER, request_key=0x80)
-    submit(world, DISK, WORKER, 80_500, Request(queue=500, scheduler=None, device=20_000))
-    resumes(world, WORKER, 81_500, 101_000, 101_500, 0, UNINTERRUPTIBLE)
+    at_disk(world, WORKER, 0x80, 80_500, (81_500, 101_000, 101_500), 20_000)
     world.emit("io_uring_work", 102_000, WORKER, request_key=0)
     resumes(world, WRITER, 71_000, 102_500, 103_000, WORKER, INTERRUPTIBLE)
     world.emit("io_uring_complete", 103_100, WRITER, result=0, **sync)
@@ -192,9 +187,7 @@ def test_what_was_handed_over_later_is_taken_up_later(before: str, second: bool)
     world.emit("io_uring_queue_async_work", 96_000, WRITER, **sync)
     resumes(world, WORKER, 7_000, 121_000, 122_000, 0, UNINTERRUPTIBLE)
     world.emit("io_uring_complete", 123_000, WRITER, result=8192, **other)
-    world.emit("io_uring_work", 124_000, WORKER, request_key=0x80)
-    submit(world, DISK, WORKER, 124_000, Request(queue=500, scheduler=None, device=20_000))
-    resumes(world, WORKER, 125_000, 145_000, 146_000, 0, UNINTERRUPTIBLE)
+    at_disk(world, WORKER, 0x80, 124_000, (125_000, 145_000, 146_000), 20_000)
     world.emit("io_uring_complete", 147_000, WRITER, result=0, **sync)
     world.emit("syscall", 148_000, WRITER, enter_ns=94_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
     breakdown = analysed(world)
@@ -234,9 +227,7 @@ def test_a_worker_that_copies_is_at_it(says: str, other_ns: int) -> None:
     world.emit("io_uring_complete", 61_500, WRITER, result=8192, **write)
     world.emit("io_uring_queue_async_work", 62_000, WRITER, **sync)
     resumes(world, WORKER, 60_600, 62_100, 62_500, WRITER, INTERRUPTIBLE)
-    world.emit("io_uring_work", 63_000, WORKER, request_key=0x80)
-    submit(world, DISK, WORKER, 63_000, Request(queue=500, scheduler=None, device=20_000))
-    resumes(world, WORKER, 64_000, 84_000, 85_000, 0, UNINTERRUPTIBLE)
+    at_disk(world, WORKER, 0x80, 63_000, (64_000, 84_000, 85_000), 20_000)
     world.emit("io_uring_work", 86_000, WORKER, request_key=0)
     resumes(world, WRITER, 62_200, 86_100, 86_500, WORKER, INTERRUPTIBLE)
     world.emit("io_uring_complete", 87_000, WRITER, result=0, **sync)
@@ -270,9 +261,7 @@ def test_a_worker_that_had_no_cpu_amid_it_is_at_it_again() -> None:
     world.emit("io_uring_complete", 91_000, WRITER, result=8192, **write)
     world.emit("io_uring_queue_async_work", 91_500, WRITER, **sync)
     resumes(world, WORKER, 60_000, 91_600, 92_000, WRITER, INTERRUPTIBLE)
-    world.emit("io_uring_work", 93_000, WORKER, request_key=0x80)
-    submit(world, DISK, WORKER, 93_000, Request(queue=500, scheduler=None, device=20_000))
-    resumes(world, WORKER, 94_000, 114_000, 115_000, 0, UNINTERRUPTIBLE)
+    at_disk(world, WORKER, 0x80, 93_000, (94_000, 114_000, 115_000), 20_000)
     world.emit("io_uring_complete", 117_000, WRITER, result=0, **sync)
     world.emit("syscall", 118_000, WRITER, enter_ns=90_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
     breakdown = analysed(world)
@@ -296,9 +285,7 @@ def test_no_worker_keeps_what_it_was_not_handed_yet() -> None:
     done = 2_500
     for key, began in ((0x70, 3_000), (0x78, 96_000), (0x80, 121_000)):
         resumes(world, WORKER, done, began - 500, began, WRITER, INTERRUPTIBLE)
-        world.emit("io_uring_work", began, WORKER, request_key=key)
-        submit(world, DISK, WORKER, began, Request(queue=500, scheduler=None, device=20_000))
-        resumes(world, WORKER, began + 200, began + 21_000, began + 22_000, 0, UNINTERRUPTIBLE)
+        at_disk(world, WORKER, key, began, (began + 200, began + 21_000, began + 22_000), 20_000)
         world.emit("io_uring_work", began + 22_100, WORKER, request_key=0)
         done = began + 22_200
     world.emit("io_uring_complete", 95_000, WRITER, result=8192, **first)

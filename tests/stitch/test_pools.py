@@ -14,6 +14,7 @@ from tests.stitch.test_uring import (
     UNINTERRUPTIBLE,
     WORKER,
     WRITER,
+    at_disk,
     handed_over,
     resumes,
     worlds,
@@ -31,9 +32,7 @@ def throttled(world: World, tid: int, since: int, on: int, kept: int) -> None:
 
 def works(world: World, tid: int, key: int, begin: int, off: int) -> None:
     """A write by a worker, from ``begin``; it sleeps for the disk from ``off`` on."""
-    world.emit("io_uring_work", begin, tid, request_key=key)
-    submit(world, DISK, tid, begin, Request(queue=500, scheduler=None, device=20_000))
-    resumes(world, tid, off, begin + 20_600, begin + 22_000, 0, UNINTERRUPTIBLE)
+    at_disk(world, tid, key, begin, (off, begin + 20_600, begin + 22_000), 20_000)
     world.emit("io_uring_complete", begin + 24_000, tid, request_key=key, result=8192, **WRITE)
 
 
@@ -217,9 +216,7 @@ def test_who_is_not_let_go_waits_for_what_another_sleeps_for() -> None:
     for key, enter in ((0x70, 1_000), (0x80, 3_000)):
         handed_over(world, key, enter, opcode=23, open_flags=O_DSYNC)
     resumes(world, WORKER, 500, 3_500, 4_000, WRITER, INTERRUPTIBLE)
-    world.emit("io_uring_work", 4_500, WORKER, request_key=0x70)
-    submit(world, DISK, WORKER, 4_500, Request(queue=500, scheduler=None, device=20_000))
-    resumes(world, WORKER, 5_100, 25_100, 26_000, 0, UNINTERRUPTIBLE)
+    at_disk(world, WORKER, 0x70, 4_500, (5_100, 25_100, 26_000), 20_000)
     resumes(world, WORKER, 28_000, 70_000, 70_000, 0, UNINTERRUPTIBLE)
     world.emit("io_uring_complete", 71_000, WORKER, request_key=0x70, result=8192, **WRITE)
     resumes(world, SECOND, 5_050, 28_200, 29_200, WRITER, INTERRUPTIBLE)

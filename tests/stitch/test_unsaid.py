@@ -15,6 +15,7 @@ from tests.stitch.test_uring import (
     UNINTERRUPTIBLE,
     WORKER,
     WRITER,
+    at_disk,
     direct_write,
     resumes,
     worlds,
@@ -131,9 +132,7 @@ def test_what_has_not_had_its_turn_was_not_run(*, same: bool) -> None:
     resumes(world, WORKER, 500, 2_500, 2_600, WRITER, INTERRUPTIBLE)
     resumes(world, SECOND, 600, 3_000, 4_000, WRITER, INTERRUPTIBLE)
     returns(world, 1_000, 3_500)
-    world.emit("io_uring_work", 2_700, WORKER, request_key=0x60)
-    submit(world, DISK, WORKER, 2_700, Request(queue=500, scheduler=None, device=46_000))
-    resumes(world, WORKER, 2_800, 49_500, 50_000, 0, UNINTERRUPTIBLE)
+    at_disk(world, WORKER, 0x60, 2_700, (2_800, 49_500, 50_000), 46_000)
     world.emit("io_uring_work", 51_000, WORKER, request_key=0)
     resumes(world, SECOND, 60_000, 190_000, 190_100, WRITER, INTERRUPTIBLE)
     taken(world, 90_200, write, sync)
@@ -163,9 +162,7 @@ def test_a_worker_that_was_made_later_was_at_nothing_before() -> None:
                comm=b"iou-wrk-100")  # fmt: skip
     resumes(world, SECOND, 30_000, 0, 31_000, 0, 0)
     world.emit("io_uring_complete", 35_000, SECOND, result=8192, **write)
-    world.emit("io_uring_work", 36_000, SECOND, request_key=sync["request_key"])
-    submit(world, DISK, SECOND, 36_000, Request(queue=500, scheduler=None, device=20_000))
-    resumes(world, SECOND, 36_100, 57_000, 57_500, 0, UNINTERRUPTIBLE)
+    at_disk(world, SECOND, sync["request_key"], 36_000, (36_100, 57_000, 57_500), 20_000)
     world.emit("io_uring_complete", 58_000, SECOND, result=0, **sync)
     returns(world, 1_000, 60_000)
     breakdown = analysed(world)

@@ -29,11 +29,20 @@ def resumes(world: World, tid: int, off: int, wake: int, on: int, waker: int, st
                subject_tid=tid, waker_context=1 if waker else 2)  # fmt: skip
 
 
+def at_disk(
+    world: World, tid: int, key: int, begin: int, sleep: tuple[int, int, int], device_ns: int
+) -> None:
+    """A worker is at a request from ``begin``, and sleeps for the disk: since when, let go when,
+    and when it has a CPU again."""
+    world.emit("io_uring_work", begin, tid, request_key=key)
+    submit(world, DISK, tid, begin, Request(queue=500, scheduler=None, device=device_ns))
+    off, wake, on = sleep
+    resumes(world, tid, off, wake, on, 0, UNINTERRUPTIBLE)
+
+
 def worked_off(world: World, key: int, begin: int, asleep: int) -> None:
     """A write by the worker, from ``begin``; it sleeps for the disk ``asleep`` later."""
-    world.emit("io_uring_work", begin, WORKER, request_key=key)
-    submit(world, DISK, WORKER, begin, Request(queue=500, scheduler=None, device=20_000))
-    resumes(world, WORKER, begin + asleep, begin + 20_600, begin + 22_000, 0, UNINTERRUPTIBLE)
+    at_disk(world, WORKER, key, begin, (begin + asleep, begin + 20_600, begin + 22_000), 20_000)
     world.emit("io_uring_complete", begin + 24_000, WORKER, request_key=key, result=8192,
                opcode=23, open_flags=O_DSYNC, size_bytes=8192, **FILE)  # fmt: skip
 
@@ -52,9 +61,7 @@ def test_what_a_worker_runs_is_its_request_s_whoever_completes_it() -> None:
     handed_over(world, 0x77, 1_000, opcode=3)
     # Awake after 500, it runs after 1500 more, and has 1000 to do before its bio, 3000 after it.
     resumes(world, WORKER, 500, 3_500, 5_000, WRITER, INTERRUPTIBLE)
-    world.emit("io_uring_work", 6_000, WORKER, request_key=0x77)
-    submit(world, DISK, WORKER, 6_000, Request(queue=500, scheduler=None, device=20_000))
-    resumes(world, WORKER, 7_000, 26_500, 27_500, 0, UNINTERRUPTIBLE)
+    at_disk(world, WORKER, 0x77, 6_000, (7_000, 26_500, 27_500), 20_000)
     resumes(world, WRITER, 4_000, 30_500, 34_000, WORKER, INTERRUPTIBLE)
     world.emit("io_uring_work", 32_000, WORKER, request_key=0)
     world.emit("io_uring_complete", 35_000, WRITER, request_key=0x77, opcode=3, result=0, **FILE)
@@ -232,9 +239,7 @@ def test_a_worker_copies_before_its_file_system_syncs() -> None:
     world = worlds()
     handed_over(world, 0x77, 1_000, opcode=23, open_flags=O_DSYNC)
     resumes(world, WORKER, 500, 3_500, 5_000, WRITER, INTERRUPTIBLE)
-    world.emit("io_uring_work", 46_000, WORKER, request_key=0x77)
-    submit(world, DISK, WORKER, 46_000, Request(queue=500, scheduler=None, device=20_000))
-    resumes(world, WORKER, 47_000, 66_500, 67_500, 0, UNINTERRUPTIBLE)
+    at_disk(world, WORKER, 0x77, 46_000, (47_000, 66_500, 67_500), 20_000)
     world.emit("ext4_sync_file", 70_000, WORKER, enter_ns=45_000, request_key=0x77, **FILE)
     world.emit("io_uring_complete", 72_000, WORKER, request_key=0x77, result=8192, opcode=23,
                open_flags=O_DSYNC, size_bytes=8192, **FILE)  # fmt: skip
@@ -261,14 +266,10 @@ def test_a_sync_waits_for_what_it_is_linked_behind() -> None:
     world.emit("io_uring_submit_req", 2_500, WRITER, **sync)
     world.emit("io_uring_queue_async_work", 3_000, WRITER, **write)
     resumes(world, WORKER, 500, 3_500, 5_000, WRITER, INTERRUPTIBLE)
-    world.emit("io_uring_work", 6_000, WORKER, request_key=0x70)
-    submit(world, DISK, WORKER, 6_000, Request(queue=500, scheduler=None, device=20_000))
-    resumes(world, WORKER, 7_000, 26_500, 27_500, 0, UNINTERRUPTIBLE)
+    at_disk(world, WORKER, 0x70, 6_000, (7_000, 26_500, 27_500), 20_000)
     # It goes on with the sync, which it is at for 500 more before its bio.
     world.emit("io_uring_queue_async_work", 29_500, WORKER, **sync)
-    world.emit("io_uring_work", 30_000, WORKER, request_key=0x80)
-    submit(world, DISK, WORKER, 30_000, Request(queue=500, scheduler=None, device=10_000))
-    resumes(world, WORKER, 31_000, 40_500, 41_500, 0, UNINTERRUPTIBLE)
+    at_disk(world, WORKER, 0x80, 30_000, (31_000, 40_500, 41_500), 10_000)
     world.emit("io_uring_complete", 43_500, WORKER, result=0, **sync)
     resumes(world, WRITER, 4_000, 44_000, 45_000, WORKER, INTERRUPTIBLE)
     world.emit("syscall", 46_000, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
@@ -348,9 +349,7 @@ def test_a_write_to_another_file_is_no_part_of_the_sync_that_is_linked_behind_it
     world.emit("io_uring_complete", 55_000, WRITER, result=8192, **write)
     world.emit("io_uring_queue_async_work", 56_000, WRITER, **sync)
     resumes(world, WORKER, 500, 56_500, 58_000, WRITER, INTERRUPTIBLE)
-    world.emit("io_uring_work", 59_000, WORKER, request_key=0x80)
-    submit(world, DISK, WORKER, 59_000, Request(queue=500, scheduler=None, device=20_000))
-    resumes(world, WORKER, 60_000, 79_500, 80_500, 0, UNINTERRUPTIBLE)
+    at_disk(world, WORKER, 0x80, 59_000, (60_000, 79_500, 80_500), 20_000)
     world.emit("io_uring_complete", 82_000, WORKER, result=0, **sync)
     world.emit("syscall", 83_000, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
     breakdown = analysed(world)
@@ -375,9 +374,7 @@ def test_what_is_linked_behind_what_is_not_recorded_begins_when_that_is_complete
     world.emit("io_uring_queue_async_work", 103_000, WRITER, **write)
     resumes(world, WORKER, 500, 103_500, 105_000, WRITER, INTERRUPTIBLE)
     world.emit("io_uring_complete", 110_000, WORKER, result=8192, **write)
-    world.emit("io_uring_work", 112_000, WORKER, request_key=0x80)
-    submit(world, DISK, WORKER, 112_000, Request(queue=500, scheduler=None, device=20_000))
-    resumes(world, WORKER, 113_000, 132_500, 133_500, 0, UNINTERRUPTIBLE)
+    at_disk(world, WORKER, 0x80, 112_000, (113_000, 132_500, 133_500), 20_000)
     world.emit("io_uring_complete", 135_000, WORKER, result=0, **sync)
     resumes(world, WRITER, 104_000, 135_500, 137_000, WORKER, INTERRUPTIBLE)
     world.emit("syscall", 138_000, WRITER, enter_ns=4_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
@@ -400,9 +397,7 @@ def test_a_worker_is_at_what_is_linked_behind_what_it_ran_unrecorded() -> None:
     resumes(world, WORKER, 500, 3_500, 5_000, WRITER, INTERRUPTIBLE)
     world.emit("io_uring_unlinked", 90_000, WORKER, request_key=0x70)
     world.emit("io_uring_complete", 100_000, WORKER, result=8192, **write)
-    world.emit("io_uring_work", 102_000, WORKER, request_key=0x80)
-    submit(world, DISK, WORKER, 102_000, Request(queue=500, scheduler=None, device=20_000))
-    resumes(world, WORKER, 103_000, 122_500, 123_500, 0, UNINTERRUPTIBLE)
+    at_disk(world, WORKER, 0x80, 102_000, (103_000, 122_500, 123_500), 20_000)
     world.emit("io_uring_complete", 125_000, WORKER, result=0, **sync)
     resumes(world, WRITER, 4_000, 125_500, 127_000, WORKER, INTERRUPTIBLE)
     world.emit("syscall", 128_000, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
@@ -474,9 +469,7 @@ def test_no_worker_keeps_what_was_not_handed_over_yet() -> None:
 
 def work_of(world: World, key: int, begin: int) -> None:
     """A worker does it, which takes 21500 with what the disk takes."""
-    world.emit("io_uring_work", begin, WORKER, request_key=key)
-    submit(world, DISK, WORKER, begin, Request(queue=500, scheduler=None, device=20_000))
-    resumes(world, WORKER, begin + 1_000, begin + 20_500, begin + 21_500, 0, UNINTERRUPTIBLE)
+    at_disk(world, WORKER, key, begin, (begin + 1_000, begin + 20_500, begin + 21_500), 20_000)
 
 
 def submitted_at(world: World, enter: int, key: int, tag: int, **other: int) -> None:
@@ -552,9 +545,7 @@ def test_a_sync_waits_for_the_worker_of_what_it_is_linked_behind() -> None:
         world.emit("io_uring_complete", end, WORKER, request_key=write, opcode=23, result=8192,
                    **FILE)  # fmt: skip
     for (_, sync), begin in zip(chains, (37_000, 67_000), strict=True):
-        world.emit("io_uring_work", begin, WORKER, request_key=sync)
-        submit(world, DISK, WORKER, begin, Request(queue=500, scheduler=None, device=20_000))
-        resumes(world, WORKER, begin + 1_000, begin + 20_500, begin + 21_500, 0, UNINTERRUPTIBLE)
+        at_disk(world, WORKER, sync, begin, (begin + 1_000, begin + 20_500, begin + 21_500), 20_000)
         world.emit("io_uring_complete", begin + 25_000, WORKER, request_key=sync, opcode=3,
                    result=0, **FILE)  # fmt: skip
     world.emit("syscall", 95_000, WRITER, enter_ns=1_000, call=CALL_IO_URING_ENTER, tgid=WRITER)
@@ -613,9 +604,7 @@ def test_what_waits_behind_too_many_is_said(count: int) -> None:
     now = 10_000
     for number in range(count):
         key = 0x1000 + number
-        world.emit("io_uring_work", now, WORKER, request_key=key)
-        submit(world, DISK, WORKER, now, Request(queue=500, scheduler=None, device=20_000))
-        resumes(world, WORKER, now + 600, now + 20_600, now + 20_700, 0, UNINTERRUPTIBLE)
+        at_disk(world, WORKER, key, now, (now + 600, now + 20_600, now + 20_700), 20_000)
         now += 21_000
         world.emit("io_uring_complete", now, WORKER, request_key=key, result=8192, opcode=23,
                    open_flags=O_DSYNC, size_bytes=8192, **FILE)  # fmt: skip
