@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from iostrata.stitch.opcodes import RWF_OF_LINKED
@@ -149,6 +150,42 @@ def test_what_has_not_had_its_turn_was_not_run(*, same: bool) -> None:
     assert found["wakeup.reap"] >= 90_000 - 60_000
     lost_ns = 60_000 - (50_000 if same else 4_000)
     assert lost_ns <= found["residual"] <= lost_ns + 2_000
+
+
+def test_a_sync_passes_over_what_waits_for_its_turn() -> None:
+    """A synchronous write is run until 50000, and by the same worker a plain one to its file, which
+    was handed over behind it, until 55000. A sync of that file was handed over later, and another
+    worker is at it from 5000 on: that tells nothing of the plain one, which has no turn until then.
+    """
+    world = worlds()
+    world.emit("thread", 2, WRITER, tgid=WRITER, subject_tid=SECOND, kind=THREAD_WORKER,
+               comm=b"iou-wrk-100")  # fmt: skip
+    ahead, last = direct_write(0x60), {"request_key": 0x90, "opcode": 3, **FILE}
+    world.emit("io_uring_submit_req", 1_500, WRITER, **ahead)
+    world.emit("io_uring_queue_async_work", 1_600, WRITER, **ahead)
+    write, sync = chain(world, 0x70, 2_000, FILE)
+    world.emit("io_uring_submit_req", 2_200, WRITER, **last)
+    world.emit("io_uring_queue_async_work", 2_300, WRITER, **last)
+    resumes(world, WORKER, 500, 2_500, 2_600, WRITER, INTERRUPTIBLE)
+    resumes(world, SECOND, 600, 3_000, 4_000, WRITER, INTERRUPTIBLE)
+    returns(world, 1_000, 3_500)
+    at_disk(world, WORKER, 0x60, 2_700, (2_800, 49_500, 50_000), 46_000)
+    at_disk(world, SECOND, 0x90, 5_000, (5_100, 95_000, 95_500), 89_500)
+    for tid, off_ns in ((WORKER, 55_000), (SECOND, 96_500)):
+        world.emit("io_uring_work", off_ns, tid, request_key=0)
+    resumes(world, SECOND, 96_500, 190_000, 190_100, WRITER, INTERRUPTIBLE)
+    taken(world, 90_200, write, sync)
+    end = synced(world, 55_000, 92_000, sync)
+    returns(world, 90_000, end)
+    for request in (ahead, last):
+        world.emit("io_uring_complete", end + 2_000, WRITER, result=0, **request)
+    returns(world, end + 1_000, end + 3_000)
+    breakdown = analysed(world)
+    conserves(breakdown)
+    (row,) = np.flatnonzero(breakdown.writes.end_ns == end)
+    found = accounts(breakdown)[WRITER][row]
+    assert 90_000 - 55_000 <= found["wakeup.reap"] <= 90_000 - 55_000 + 3_000
+    assert 55_000 - 50_000 <= found["residual"] <= 55_000 - 50_000 + 2_000
 
 
 def test_a_worker_that_was_made_later_was_at_nothing_before() -> None:

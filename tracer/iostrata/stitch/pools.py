@@ -114,7 +114,7 @@ class Pools:
         """Which of what threads handed over at some times may be run before what they did at
         others: they are taken in their order, but for what has to wait for its turn."""
         row, other = (self._handed.at_or_before(tid, one) for one in (handed_ns, other_ns))
-        first, queue = np.append(self._first, False), np.append(self._queue, -1)
+        first, queue = np.append(self._first, False), np.append(self._in_turn, 0)
         in_order = (first[row] & first[other]) | (queue[row] == queue[other])
         found: NDArray[np.bool_] = (handed_ns < other_ns) | ~in_order
         return found
@@ -188,20 +188,33 @@ class Pools:
         asked = self._handed.at_or_before(tid, handed_ns)
         if not len(row) or not len(asked):
             return np.full(len(tid), NEVER)
-        found = _first_of_later(self._queue, handed["time_ns"], row, said_ns, asked)
+        found = _first_of_later(self._in_turn, handed["time_ns"], row, said_ns, asked)
+        since_ns = np.maximum(handed["time_ns"], self._turn_ns)
+        of_file = _first_of_later(self._queue, handed["time_ns"], row, said_ns, asked, since_ns)
+        found = np.minimum(found, of_file)
         first = self._first
         row, said_ns = row[first[row]], said_ns[first[row]]
         of_any = _first_of_later(numbers(handed["tid"]), handed["time_ns"], row, said_ns, asked)
         return np.where((asked >= 0) & first[asked], np.minimum(found, of_any), found)
 
     @cached_property
+    def _turn_ns(self) -> Ints:
+        """Since when what was handed over had no turn to wait for."""
+        handed, (every, turn_ns) = self._all_handed, whole(self._window.trace).once(_turns)
+        return at(turn_ns, every.at_or_before(handed["request_key"], handed["time_ns"]))
+
+    @cached_property
     def _first(self) -> NDArray[np.bool_]:
-        """Which of what was handed over had no turn to wait for."""
-        handed, (every, alone) = self._all_handed, whole(self._window.trace).once(_alone)
-        found: NDArray[np.bool_] = (
-            at(alone, every.at_or_before(handed["request_key"], handed["time_ns"])) > 0
-        )
+        """Which of what was handed over had none then."""
+        found: NDArray[np.bool_] = self._turn_ns <= self._handed_ns
         return found
+
+    @cached_property
+    def _in_turn(self) -> Ints:
+        """The queue of what has its turn in that, and for each other its own: it may be run before
+        what was handed over sooner, and waits for its turn."""
+        alone = one_of(self._all_handed["opcode"], TAKES_NO_TURN)
+        return np.where(alone, -1 - np.arange(len(alone)), self._queue)
 
     @cached_property
     def _queue(self) -> Ints:
@@ -444,10 +457,10 @@ class Pools:
         return worker[busy], begin[busy], end[busy]
 
 
-def _alone(window: Window) -> tuple[AsOf, Ints]:
-    """What was handed over, by request and time; and of each, 1: it had no turn to wait for, as all
-    that its thread had handed over before, and writes to the same file, was complete; or it does
-    not write. Of all that a trace has: a window may begin in between.
+def _turns(window: Window) -> tuple[AsOf, Ints]:
+    """What was handed over, by request and time; and of each, since when it had no turn to wait
+    for, as all that its thread had handed over before, and writes to the same file, was complete;
+    or it does not write: 0. Of all that a trace has: a window may begin in between.
 
     That another file has its turn with it, by chance, nothing tells.
     """
@@ -456,7 +469,7 @@ def _alone(window: Window) -> tuple[AsOf, Ints]:
     fields = ("request_key", "tid", "dev", "inode", "opcode")
     handed = window.columns("io_uring_queue_async_work", *fields)
     key, time_ns = handed["request_key"], handed["time_ns"]
-    alone = np.ones(len(key), np.int64)
+    turn_ns = np.zeros(len(key), np.int64)
     rows = np.flatnonzero(~one_of(handed["opcode"], TAKES_NO_TURN))
     queue = numbers(*(handed[name][rows] for name in ("tid", "dev", "inode")))
     order = order_of(queue, time_ns[rows])
@@ -468,14 +481,21 @@ def _alone(window: Window) -> tuple[AsOf, Ints]:
         # The last of all before to be complete; queue by queue.
         shift = queue * (int(end_ns.max() - time_ns.min()) + 1)
         last_ns = np.append(0, np.maximum.accumulate(end_ns + shift)[:-1]) - shift
-        alone[rows] = changes(queue) | (last_ns <= time_ns[rows])
-    return AsOf(key, time_ns), alone
+        turn_ns[rows] = np.where(changes(queue), 0, last_ns)
+    return AsOf(key, time_ns), turn_ns
 
 
-def _first_of_later(queue: Ints, handed_ns: Ints, said: Ints, said_ns: Ints, asked: Ints) -> Ints:
+def _first_of_later(
+    queue: Ints,
+    handed_ns: Ints,
+    said: Ints,
+    said_ns: Ints,
+    asked: Ints,
+    since_ns: Ints | None = None,
+) -> Ints:
     """When the first was said of all in the same queue that was handed over later than each of
-    some, NEVER: none was. ``queue``: of all that was handed over, of which ``said``, ``asked``: -1:
-    none, are rows."""
+    some, or than ``since_ns``; NEVER: none was. ``queue``: of all that was handed over, of which
+    ``said``, ``asked``: -1: none, are rows."""
     if not len(said):
         return np.full(len(asked), NEVER)
     order = order_of(queue[said], handed_ns[said])
@@ -484,7 +504,8 @@ def _first_of_later(queue: Ints, handed_ns: Ints, said: Ints, said_ns: Ints, ask
     shift = queue[said] * (int(said_ns.max() - said_ns.min()) + 1)
     first_ns = np.minimum.accumulate((said_ns + shift)[::-1])[::-1] - shift
     of = AsOf(queue[said], handed_ns[said])
-    later = of.at_or_after(at(queue, asked), at(handed_ns, asked) + 1)
+    after_ns = at(handed_ns if since_ns is None else since_ns, asked)
+    later = of.at_or_after(at(queue, asked), after_ns + 1)
     return np.where((asked >= 0) & (later >= 0), at(first_ns, later), NEVER)
 
 
