@@ -39,9 +39,8 @@ def test_the_ways_between_machines_come_first() -> None:
 
 
 def test_programs_and_sights_name_what_there_is() -> None:
-    programs = re.findall(
-        r"^int (?:BPF_\w+\()?(\w+)\(", "".join(p.read_text() for p in SOURCES.glob("*.bpf.c")), re.M
-    )
+    source = "".join(path.read_text() for path in SOURCES.glob("*.bpf.c"))
+    programs = re.findall(r"^(?:PROGRAM\(.*, |int (?:BPF_\w+\()?)(\w+)[(,]", source, re.M)
     prefixes = {name.partition("_")[0] for name in programs}
     assert {each.prefix for each in PROGRAMS} <= prefixes
     assert {prefix for visibility in VISIBILITY for prefix in visibility.prefixes} <= prefixes

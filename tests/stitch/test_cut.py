@@ -151,6 +151,21 @@ def test_how_long_what_began_before_took_at_least_is_said(
 
 
 @pytest.mark.parametrize("hangs", [False, True])
+def test_what_a_loss_may_have_the_begin_of_did_not_begin_before(*, hangs: bool) -> None:
+    """The kernel skipped a program between 390,000 and 490,000: 10 us are known of the call."""
+    world = World()
+    world.builder.env["filter"] = "--pid 200"
+    written(world)
+    world.builder.add("clock_sample", time_ns=100_000)
+    world.builder.add("miss", time_ns=490_000, since_ns=390_000, missed_count=1,
+                      program=b"syscall_enter_sync")  # fmt: skip
+    cut(world, 200, CALL_FSYNC, hangs=hangs)
+    found = analysed(world)
+    assert "calls that began before" not in {gap.layer for gap in found.quality.not_observed}
+    assert found.left_out == {RUNNING if hangs else "events lost meanwhile": 1}
+
+
+@pytest.mark.parametrize("hangs", [False, True])
 def test_so_it_is_where_there_is_nothing_else(*, hangs: bool) -> None:
     world = World()
     world.builder.add("clock_sample", time_ns=100_000)

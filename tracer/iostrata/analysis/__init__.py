@@ -3,13 +3,13 @@
 
 from iostrata.analysis.arithmetic import Given, estimate
 from iostrata.analysis.beside import Beside
-from iostrata.analysis.left_out import LOST
 from iostrata.analysis.path import Path
 from iostrata.analysis.pipeline import analyse, breakdown_of
 from iostrata.analysis.prepared import Prepared, prepare
 from iostrata.analysis.quality import quality_of
 from iostrata.analysis.so_far import SoFar, nobody
 from iostrata.analysis.timelines import timelines, timelines_of
+from iostrata.stitch import LOST
 
 __all__ = [
     "LOST", "Beside", "Given", "Path", "Prepared", "SoFar", "analyse", "breakdown_of", "estimate",

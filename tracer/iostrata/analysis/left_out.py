@@ -18,6 +18,7 @@ from iostrata.stitch import (
     BEGUN,
     ENGINES,
     HANGING,
+    LOST,
     NO_ROOM,
     OVER,
     RUNNING,
@@ -34,9 +35,9 @@ from iostrata.stitch import (
 )
 from iostrata.trace import FileSystems, Trace, of_all
 from iostrata.trace.layout import THREAD_FUSE, THREAD_TARGET
+from iostrata.units import duration
 
 FAILED = "the call failed"
-LOST = "events lost meanwhile"
 BESIDE = "beside a loss"
 FOR_OTHERS = "made by who serves others, for none of these"
 OTHER_THREADS = "by other threads of the daemon, tied to none"
@@ -71,6 +72,11 @@ OF_COMPAT = "calls of 32-bit programs"
 NEVER_RECORDED: Final = (UNDECIDED, OF_SYNC, OF_COMPAT)
 """Calls that may have been synchronous writes, of which the recorder counted how many."""
 
+# So many, of so many that are analysed, and so much longer or shorter, are told of.
+FEWEST: Final = 10
+OF_NOTE: Final = 0.01
+ALIKE: Final = 1.25
+
 NOBODY_SAW: Final = (NO_ROOM, OVER, UNCOLLECTED)
 """Why writes are left out that had ended within the recording, and did not fail."""
 
@@ -83,9 +89,9 @@ def unseen_share(analysed: int, left_out: Mapping[str, int]) -> float:
 
 def left_out_of(
     graph: Graph, trace: Trace, units: Units, *, durable: bool
-) -> tuple[dict[str, int], Ints]:
-    """How many of a machine's units must be left out, by reason, and the rows of the others by
-    begin time.
+) -> tuple[dict[str, int], Ints, Ints]:
+    """How many of a machine's units must be left out, by reason; the rows of the others by begin
+    time; and how long each took that a loss may have touched, ns.
 
     Law 3: a write that a loss may touch is not analysed, and it is counted. ``durable``: nor is
     one of a file that is on no disk: it makes nothing durable.
@@ -105,13 +111,29 @@ def left_out_of(
     for reason, some in _unseen(graph, trace, units.begin_ns, units.end_ns):
         reasons[reason] = reasons.get(reason, False) | some
     left_out: dict[str, int] = {}
-    kept = np.ones(len(units), np.bool_)
+    kept, lost = np.ones((2, len(units)), np.bool_)
     for reason, some in reasons.items():
         if count := int(np.count_nonzero(some & kept)):
             left_out[reason] = count
+        if reason in (LOST, BESIDE):
+            lost &= ~(some & kept)
         kept &= ~some
     rows = np.flatnonzero(kept)
-    return left_out, rows[order_of(units.begin_ns[rows])]
+    return left_out, rows[order_of(units.begin_ns[rows])], units.latency_ns[~lost]
+
+
+def unlike(lost_ns: Ints, latency_ns: Ints, op: Op) -> Iterator[NotObserved]:
+    """A line, where what a loss may have touched took longer, or less long, than what is analysed:
+    a long one meets more of them."""
+    if len(lost_ns) < max(FEWEST, OF_NOTE * len(latency_ns)):
+        return
+    theirs, ours = float(lost_ns.mean()), float(latency_ns.mean())
+    if not ours / ALIKE < theirs < ours * ALIKE:
+        what = (
+            f"{len(lost_ns)} of those that are left out took {duration(theirs)} on average, and "
+            f"the analysed ones {duration(ours)}"
+        )
+        yield NotObserved(f"{op.word}s beside losses", what, "")
 
 
 def _in_memory(trace: Trace, units: Units) -> NDArray[np.bool_]:

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from iostrata.analysis.left_out import LOST, NEVER_RECORDED, OF_COMPAT, WHAT_TO_DO
+from iostrata.analysis.left_out import NEVER_RECORDED, OF_COMPAT, WHAT_TO_DO
 from iostrata.analysis.outlived import OUTLIVED
 from iostrata.analysis.unended import BEFORE, STILL
 from iostrata.errors import NothingToAnalyse
 from iostrata.hops import LIBRARY
 from iostrata.model import Op, Quality
-from iostrata.stitch import HANGING
+from iostrata.stitch import HANGING, LOST
 from iostrata.trace import NO_ROOM, Env, of_device, of_tree
 
 NONE_OF: Final = {Op.READ: "read of a file", Op.DIRECT: "read or write with O_DIRECT"}

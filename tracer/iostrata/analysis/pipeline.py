@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from iostrata.analysis.earned import Earned, earned
 from iostrata.analysis.heap import give_back
 from iostrata.analysis.kept import Kept, Sums
-from iostrata.analysis.left_out import by_the_unasked, unseen_share
+from iostrata.analysis.left_out import by_the_unasked, unlike, unseen_share
 from iostrata.analysis.leftovers import Audits, left_over
 from iostrata.analysis.prepared import Prepared, Top, prepare
 from iostrata.analysis.quality import quality_of
@@ -109,6 +109,7 @@ def breakdown_of(
     gaps = [*long_queues(credit.audits.beyond, several=several)]
     gaps += stopped(found.tops, found.op, found.writes.latency_ns, several=several)
     gaps += by_the_unasked(found.unasked, found.op)
+    gaps += unlike(found.lost_ns, found.writes.latency_ns, found.op)
     if found.op is Op.READ:
         gaps += faults_of(found.path)
     quality = replace(quality, not_observed=(*quality.not_observed, *gaps))

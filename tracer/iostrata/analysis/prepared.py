@@ -116,8 +116,9 @@ class Prepared:
     """The machines of the writes' way and the writes, before anything is stitched.
 
     ``writes``: those kept of all tops, top by top. ``unsure_syncs``: those of them before which
-    calls were lost; ``partial_syncs``: those before which not all calls were recorded. ``op``:
-    what they are. ``unasked``: how many others made who were not asked for, by reason.
+    calls were lost; ``partial_syncs``: those before which not all calls were recorded. ``lost_ns``:
+    how long those took that a loss may have touched. ``op``: what they are. ``unasked``: how many
+    others made who were not asked for, by reason.
     """
 
     path: Path
@@ -127,6 +128,7 @@ class Prepared:
     plain_writes: int
     unsure_syncs: int
     partial_syncs: int
+    lost_ns: Ints
     op: Op = Op.SYNC
     unasked: Mapping[str, int] = field(default_factory=dict)
 
@@ -160,10 +162,12 @@ def prepare(recording: Recording, op: Op = Op.SYNC, jobs: int = 1) -> Prepared:
     path = replace(path, interrupted=(*path.interrupted, *_absent(recording)))
     kept: list[Top] = []
     writes: list[Writes] = []
+    lost: list[Ints] = []
     count = unsure = partial = 0
     for top in tops:
-        reasons, rows = left_out_of(graph, top.trace, top.units, durable=top.durable)
+        reasons, rows, lost_ns = left_out_of(graph, top.trace, top.units, durable=top.durable)
         left_out.update(reasons)
+        lost.append(lost_ns)
         if not len(rows):
             continue
         sides = sides_of(graph, top.trace, top.pieces)
@@ -189,8 +193,9 @@ def prepare(recording: Recording, op: Op = Op.SYNC, jobs: int = 1) -> Prepared:
     if in_files():
         give_back()
     return Prepared(
-        path, tuple(kept), whole, dict(left_out), plain_writes, unsure, partial, op, unasked
-    )
+        path, tuple(kept), whole, dict(left_out), plain_writes, unsure, partial,
+        np.concatenate(lost), op, unasked,
+    )  # fmt: skip
 
 
 def _transfer_tops(graph: Graph, op: Op, left_out: Counter[str]) -> list[_Found]:

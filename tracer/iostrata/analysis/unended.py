@@ -7,7 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from iostrata.columns import Ints, columns_of, one_of
+import numpy as np
+
+from iostrata.columns import Ints, at, columns_of, one_of
 from iostrata.model import NotObserved
 from iostrata.trace import Trace
 from iostrata.trace.layout import THREAD_VMM
@@ -28,7 +30,12 @@ def unended(trace: Trace) -> Iterator[NotObserved]:
         return
     ran = mine & begun
     still_ns = _longest(cut["time_ns"][ran] - cut["enter_ns"][ran])
-    before_ns = _longest(cut["time_ns"][mine & ~begun] - _watched_ns(trace))
+    ended_ns = cut["time_ns"][mine & ~begun]
+    # A loss may have the begin of what ends behind it.
+    lost = trace.losses.apart
+    last = trace.losses.begun_by(ended_ns) - 1
+    since_ns = np.maximum(_watched_ns(trace), np.where(last >= 0, at(lost.ends, last), 0))
+    before_ns = _longest(ended_ns - since_ns)
     whole_ns = 0
     for calls in trace.points["syscall"].pieces("enter_ns"):
         whole_ns = max(whole_ns, _longest(calls["time_ns"] - calls["enter_ns"]))

@@ -77,7 +77,7 @@ def units_of(trace: Trace, jobs: int = 1) -> Accounted:
     cut = operations_of_calls(trace, "syscall_cut")
     cut = cut.where((cut.method != PLAIN) & ~one_of(cut.tgid, others))
     begun = int(np.count_nonzero(~one_of(begun_before(trace), others)))
-    short = cut_short(cut.begin_ns, cut.failed, begun) + unfinished
+    short = cut_short(trace, cut.begin_ns, cut.end_ns, cut.failed, begun) + unfinished
     return Accounted(units, pieces, for_others, short, plain)
 
 

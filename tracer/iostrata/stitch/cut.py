@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iostrata.columns import Ints
+from iostrata.trace import Trace
 
+LOST: Final = "events lost meanwhile"
 BEGUN: Final = "begun before the trace"
 RUNNING: Final = "still running at the end"
 HANGING: Final = "still running, and began before"
@@ -20,15 +22,20 @@ OVER: Final = "completion not seen, although it was over"
 UNCOLLECTED: Final = "completion not seen: its process collected none by a call"
 
 
-def cut_short(begin_ns: Ints, running: NDArray[np.bool_], requests: int = 0) -> Counter[str]:
-    """By reason, of calls that are told as ``syscall_cut``: 0 is a begin that nobody saw.
+def cut_short(
+    trace: Trace, begin_ns: Ints, end_ns: Ints, running: NDArray[np.bool_], requests: int = 0
+) -> Counter[str]:
+    """By reason, of calls that are told as ``syscall_cut``: 0 is a begin that nobody saw, as it was
+    before the trace's, or may be in a loss.
 
     ``running``: those that had not ended at the end. ``requests``: of how many requests the begin
     was not seen.
     """
-    begun = begin_ns == 0
+    lost = (begin_ns == 0) & (trace.losses.begun_by(end_ns) > 0)
+    begun = (begin_ns == 0) & ~lost
     return +Counter({
+        LOST: int(np.count_nonzero(lost & ~running)),
         BEGUN: int(np.count_nonzero(begun & ~running)) + requests,
-        RUNNING: int(np.count_nonzero(~begun)),
+        RUNNING: int(np.count_nonzero((begin_ns > 0) | (lost & running))),
         HANGING: int(np.count_nonzero(begun & running)),
     })  # fmt: skip

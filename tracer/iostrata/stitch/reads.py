@@ -120,7 +120,7 @@ def may_be_disk(open_flags: Ints) -> NDArray[np.bool_]:
 def _cut(trace: Trace, cut: Transfers, begun: Ints, guests: Ints | None) -> Counter[str]:
     """How many calls and requests begin or end beyond the trace; ``begun``: requests' processes."""
     requests = int(np.count_nonzero(_mine(trace, begun, guests)))
-    return cut_short(cut.begin_ns, cut.result < 0, requests)
+    return cut_short(trace, cut.begin_ns, cut.end_ns, cut.result < 0, requests)
 
 
 def _mine(trace: Trace, tgid: Ints, guests: Ints | None) -> NDArray[np.bool_]:
