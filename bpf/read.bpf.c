@@ -78,8 +78,7 @@ PROGRAM("tp", read_enter_with_flags, struct read_enter_context *ctx)
 	return 0;
 }
 
-SEC("tp")
-int read_exit(struct read_exit_context *ctx)
+PROGRAM("tp", read_exit, struct read_exit_context *ctx)
 {
 	struct thread *thread = thread_of(current_tid());
 

@@ -370,8 +370,18 @@ struct filter {
 	unsigned short ports[MAX_PORTS]; /* of servers, whose packets are told of; 0: none */
 };
 
-/* Where programs are stood in for (stand_in.bpf.h). */
-#define AT_POINTS 1
-#define AT_FUNCTIONS 2
+/* Of a program that another may stand in for (stand_in.bpf.h): what the two do, and how often the
+ * second did what the first was skipped for. */
+enum standing {
+	STANDS_BACK, /* the first alone is there, or looked at */
+	STANDS_BY,   /* marks are left, which nobody goes by: some hits are under way without */
+	STANDS_IN
+};
+
+struct stand_in {
+	unsigned long long count;
+	unsigned int standing;
+	unsigned int pad;
+};
 
 #endif

@@ -14,7 +14,8 @@
  * task as it ends, and the other does it all where there is no mark.  What interrupts do, whose current
  * task is anybody, has none.
  *
- * The second is attached once the first was skipped: each hit of it costs.  At a point the first
+ * The second is attached once the first was skipped, as each hit of it costs; that of system calls
+ * from the begin, as who records has dropped what attaching it takes.  At a point the first
  * that was attached comes first, at a function the last (bpf_trampoline_link_prog).
  */
 #ifndef IOSTRATA_STAND_IN_BPF_H
@@ -24,7 +25,6 @@
 
 extern const volatile bool functions_stood_in; /* such programs may be loaded twice */
 extern const volatile bool points_stood_in;
-extern __u32 standing_in; /* where they are attached */
 
 struct marks_map {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -65,40 +65,41 @@ static __always_inline bool was_skipped(const void *ctx)
 
 #define AT_FUNCTION(section) ((section)[0] == 'f')
 
-#define PROGRAM(section, name, context)                                                           \
-	static __always_inline int name##_does(context);                                          \
-	/* How often the second did what the first was skipped for. */                            \
-	__u64 name##_stood_in SEC(".data.stood_in") = 0;                                          \
-	SEC(section)                                                                              \
-	int name(context)                                                                         \
-	{                                                                                         \
-		bool second =                                                                     \
-			AT_FUNCTION(section) && functions_stood_in && standing_in & AT_FUNCTIONS; \
-                                                                                                  \
-		if (second && !was_skipped(ctx))                                                  \
-			return 0;                                                                 \
-		if (second)                                                                       \
-			__sync_fetch_and_add(&name##_stood_in, 1);                                \
-		name##_does(ctx);                                                                 \
-		if (!AT_FUNCTION(section) && points_stood_in && standing_in & AT_POINTS)          \
-			mark_done(ctx);                                                           \
-		return 0;                                                                         \
-	}                                                                                         \
-	SEC(section)                                                                              \
-	int name##_again(context)                                                                 \
-	{                                                                                         \
-		if (!(standing_in & (AT_FUNCTION(section) ? AT_FUNCTIONS : AT_POINTS)))           \
-			return 0;                                                                 \
-		if (!AT_FUNCTION(section)) {                                                      \
-			if (!was_skipped(ctx))                                                    \
-				return 0;                                                         \
-			__sync_fetch_and_add(&name##_stood_in, 1);                                \
-		}                                                                                 \
-		name##_does(ctx);                                                                 \
-		if (AT_FUNCTION(section))                                                         \
-			mark_done(ctx);                                                           \
-		return 0;                                                                         \
-	}                                                                                         \
+#define PROGRAM(section, name, context)                                                   \
+	static __always_inline int name##_does(context);                                  \
+	struct stand_in name##_stand_in SEC(".data.stand_ins") = {};                      \
+	SEC(section)                                                                      \
+	int name(context)                                                                 \
+	{                                                                                 \
+		bool second = AT_FUNCTION(section) && functions_stood_in &&               \
+			      name##_stand_in.standing == STANDS_IN;                      \
+                                                                                          \
+		if (second && !was_skipped(ctx))                                          \
+			return 0;                                                         \
+		if (second)                                                               \
+			__sync_fetch_and_add(&name##_stand_in.count, 1);                  \
+		name##_does(ctx);                                                         \
+		if (!AT_FUNCTION(section) && points_stood_in && name##_stand_in.standing) \
+			mark_done(ctx);                                                   \
+		return 0;                                                                 \
+	}                                                                                 \
+	SEC(section)                                                                      \
+	int name##_again(context)                                                         \
+	{                                                                                 \
+		if (AT_FUNCTION(section)) {                                               \
+			if (name##_stand_in.standing != STANDS_IN)                        \
+				return 0;                                                 \
+			name##_does(ctx);                                                 \
+			mark_done(ctx);                                                   \
+			return 0;                                                         \
+		}                                                                         \
+		if (!name##_stand_in.standing || !was_skipped(ctx) ||                     \
+		    name##_stand_in.standing != STANDS_IN)                                \
+			return 0;                                                         \
+		__sync_fetch_and_add(&name##_stand_in.count, 1);                          \
+		name##_does(ctx);                                                         \
+		return 0;                                                                 \
+	}                                                                                 \
 	static __always_inline int name##_does(context)
 
 #endif

@@ -35,7 +35,6 @@ struct full full[TABLES] = {};
 struct full unseen[UNSEEN_KINDS] = {};
 __u32 thread_owner[MAX_THREADS] = {};
 __u32 recording_over = 0;
-__u32 standing_in = 0;
 struct watch watched[WATCH_SETS * WATCH_WAYS] = {};
 __u64 watched_media[WATCH_SETS * WATCH_WAYS] = {};
 __u32 watched_loops = 0;

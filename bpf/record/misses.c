@@ -15,7 +15,7 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
-#include "record.h"
+#include "probes.h"
 #include "iostrata.skel.h"
 
 /* Between two looks: what is lost between them is a window in which writes are left out.  Each asks
@@ -23,15 +23,14 @@
 #define SELDOM_NS 250000000ull
 #define OFTEN_NS 50000000ull
 
-#define COUNTERS ".data.stood_in"
-#define COUNTER "_stood_in"
+#define STAND_INS ".data.stand_ins"
+#define STAND_IN "_stand_in"
 
-/* again: what is attached twice, NULL: nothing is; it comes first at a function, else second.
- * stood_in: how often the second did it for the first. */
+/* again: what is attached beside it, NULL: nothing is; it comes first at a function, else second. */
 struct missed {
 	const struct bpf_program *program;
-	const struct bpf_program *again;
-	const uint64_t *stood_in;
+	struct bpf_program *again;
+	struct stand_in *stand_in;
 	bool at_function;
 	uint64_t alone; /* misses while it was attached only once: at a function, until then */
 	int64_t before; /* what was lost, as it was last looked at */
@@ -61,10 +60,10 @@ static uint64_t misses_of(const struct bpf_program *program)
 	return program_info(program, &info) ? info.recursion_misses : 0;
 }
 
-static const uint64_t *counter_of(const struct iostrata *skeleton, const char *program)
+static struct stand_in *stand_in_of(const struct iostrata *skeleton, const char *program)
 {
 	const struct btf *btf = bpf_object__btf(skeleton->obj);
-	int id = btf__find_by_name_kind(btf, COUNTERS, BTF_KIND_DATASEC);
+	int id = btf__find_by_name_kind(btf, STAND_INS, BTF_KIND_DATASEC);
 	const struct btf_type *section = id < 0 ? NULL : btf__type_by_id(btf, id);
 	const struct btf_var_secinfo *variables = section ? btf_var_secinfos(section) : NULL;
 	size_t length = strlen(program);
@@ -73,9 +72,9 @@ static const uint64_t *counter_of(const struct iostrata *skeleton, const char *p
 		const struct btf_type *variable = btf__type_by_id(btf, variables[i].type);
 		const char *name = btf__name_by_offset(btf, variable->name_off);
 
-		if (!strncmp(name, program, length) && !strcmp(name + length, COUNTER))
-			return (const uint64_t *)((const char *)skeleton->data_stood_in +
-						  variables[i].offset);
+		if (!strncmp(name, program, length) && !strcmp(name + length, STAND_IN))
+			return (struct stand_in *)((char *)skeleton->data_stand_ins +
+						   variables[i].offset);
 	}
 	return NULL;
 }
@@ -97,7 +96,9 @@ static void open_one(struct rings *rings, struct bpf_program *program)
 	if (missed->again && bpf_program__fd(missed->again) < 0)
 		missed->again = NULL;
 	if (missed->again)
-		missed->stood_in = counter_of(rings->skeleton, name);
+		missed->stand_in = stand_in_of(rings->skeleton, name);
+	if (!missed->stand_in)
+		missed->again = NULL;
 }
 
 int misses_open(struct rings *rings)
@@ -119,24 +120,48 @@ void misses_close(struct rings *rings)
 	rings->missed_programs = 0;
 }
 
-static int64_t lost_of(const struct missed *missed, __u32 standing_in)
+static int64_t lost_of(const struct missed *missed)
 {
-	if (!missed->again || !(standing_in & (missed->at_function ? AT_FUNCTIONS : AT_POINTS)))
+	if (!missed->again || missed->stand_in->standing != STANDS_IN)
 		return misses_of(missed->program);
 	if (missed->at_function)
-		return missed->alone + misses_of(missed->again) - *missed->stood_in;
-	return misses_of(missed->program) - *missed->stood_in;
+		return missed->alone + misses_of(missed->again) - missed->stand_in->count;
+	return misses_of(missed->program) - missed->stand_in->count;
 }
 
-void misses_stood_in(struct rings *rings)
+/* One step a look: none that is under way without a mark may be taken for one that was skipped. */
+static void advance(struct missed *missed, struct probes *probes)
 {
-	for (unsigned int i = 0; i < rings->missed_programs; i++)
-		rings->missed[i].alone = misses_of(rings->missed[i].program);
+	struct stand_in *stand_in = missed->stand_in;
+	int error;
+
+	if (stand_in->standing == STANDS_BY) {
+		missed->alone = misses_of(missed->program);
+		stand_in->standing = STANDS_IN;
+	} else if (stand_in->standing == STANDS_BACK) {
+		stand_in->standing = STANDS_BY;
+		error = probes_attach_again(probes, missed->again);
+		if (error)
+			stand_in->standing = STANDS_BACK;
+		if (error && error != -EAGAIN)
+			missed->again = NULL;
+	}
+}
+
+void misses_stand_in(struct rings *rings, struct probes *probes)
+{
+	if (!rings->missed_any || rings->stood_in_at_ns == rings->missed_at_ns)
+		return;
+	rings->stood_in_at_ns = rings->missed_at_ns;
+	for (unsigned int i = 0; i < rings->missed_programs; i++) {
+		if (rings->missed[i].again)
+			advance(&rings->missed[i], probes);
+	}
 }
 
 void misses_tell(struct rings *rings)
 {
-	__u32 standing_in = rings->skeleton->bss->standing_in;
+	bool standing_in = rings->missed_any;
 	uint64_t since_ns = standing_in ? rings->missed_before_ns : rings->missed_at_ns;
 
 	rings->missed_before_ns = rings->missed_at_ns;
@@ -144,7 +169,7 @@ void misses_tell(struct rings *rings)
 	for (unsigned int i = 0; i < rings->missed_programs; i++) {
 		struct missed *missed = &rings->missed[i];
 		union event e = { .miss = { .since_ns = since_ns } };
-		int64_t lost = lost_of(missed, standing_in), settled = lost;
+		int64_t lost = lost_of(missed), settled = lost;
 
 		/* One that was skipped is stood in for a moment later. */
 		if (standing_in && missed->before < lost)
@@ -164,7 +189,7 @@ void misses_tell(struct rings *rings)
 
 void misses_follow(struct rings *rings, uint64_t now)
 {
-	uint64_t period_ns = rings->skeleton->bss->standing_in ? OFTEN_NS : SELDOM_NS;
+	uint64_t period_ns = rings->missed_any ? OFTEN_NS : SELDOM_NS;
 
 	if (now >= rings->missed_at_ns + period_ns)
 		misses_tell(rings);

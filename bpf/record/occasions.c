@@ -24,8 +24,5 @@ void occasions_follow(struct session *session)
 
 	follow(session, OCCASION_COMPAT, &bss->compat_execs, UNSEEN_COMPAT);
 	follow(session, OCCASION_SPLITS, &bss->splits_met, UNSEEN_RESTS);
-	if (session->rings.missed_any && !session->probes.attached[OCCASION_SKIPS]) {
-		probes_attach_again(&session->probes);
-		misses_stood_in(&session->rings);
-	}
+	misses_stand_in(&session->rings, &session->probes);
 }

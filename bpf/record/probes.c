@@ -434,41 +434,19 @@ static enum occasion occasion_of(const struct probe *probe)
 	return NAMES(of_loops, probe) ? OCCASION_LOOPS : OCCASION_ALWAYS;
 }
 
-/* Those that stand in for what is attached for an occasion, at functions or at points; false: one cannot
- * be attached. */
-static bool attach_again(struct probes *probes, enum occasion occasion, bool functions)
+/* Opening events of system calls takes a right that the recorder drops. */
+static void attach_calls_again(struct probes *probes)
 {
 	struct bpf_program *program;
-	bool attached = true;
 
 	bpf_object__for_each_program (program, probes->skeleton->obj) {
 		struct probe *probe = probes_of(probes, bpf_program__name(program));
 
 		if (!is_again(bpf_program__name(program)) || bpf_program__fd(program) < 0 ||
-		    probe->error || probe->function != functions || occasion_of(probe) != occasion)
+		    probe->error || !calls_attach(probes, probe, program))
 			continue;
-		if (!calls_attach(probes, probe, program))
-			probe->error = probes_keep(probes, program, bpf_program__attach(program));
-		attached &= !probe->error;
+		probe->again = !probe->error;
 		probe->error = 0; /* which the first has none of */
-	}
-	return attached;
-}
-
-void probes_attach_again(struct probes *probes)
-{
-	__u32 *standing_in = &probes->skeleton->bss->standing_in;
-
-	if (probes->attached[OCCASION_SKIPS])
-		return;
-	probes->attached[OCCASION_SKIPS] = true;
-	/* None of them does anything before all are there, as each comes first there. */
-	if (attach_again(probes, OCCASION_ALWAYS, true))
-		*standing_in |= AT_FUNCTIONS;
-	*standing_in |= AT_POINTS;
-	for (enum occasion occasion = 0; occasion < OCCASION_SKIPS; occasion++) {
-		if (probes->attached[occasion])
-			attach_again(probes, occasion, false);
 	}
 }
 
@@ -492,8 +470,21 @@ void probes_attach(struct probes *probes, enum occasion occasion)
 			snprintf(probe->text, sizeof(probe->text), "%s",
 				 complaint[0] ? complaint : "cannot be attached");
 	}
-	if (probes->attached[OCCASION_SKIPS])
-		attach_again(probes, occasion, false);
+	if (occasion == OCCASION_ALWAYS)
+		attach_calls_again(probes);
+}
+
+int probes_attach_again(struct probes *probes, struct bpf_program *program)
+{
+	const struct probe *probe = probes_of(probes, bpf_program__name(program));
+
+	if (bpf_program__type(program) == BPF_PROG_TYPE_TRACEPOINT)
+		return probe->again ? 0 : -EACCES;
+	if (probe->error)
+		return probe->error;
+	if (!probes->attached[occasion_of(probe)])
+		return -EAGAIN;
+	return probes_keep(probes, program, bpf_program__attach(program));
 }
 
 const struct probe *probes_replacement(const struct probes *probes, const struct probe *probe)

@@ -47,7 +47,6 @@ enum occasion {
 	OCCASION_COMPAT, /* 32-bit programs */
 	OCCASION_LOOPS,  /* loop devices */
 	OCCASION_SPLITS, /* bios that were split */
-	OCCASION_SKIPS,  /* programs that the kernel skipped: those that stand in for them */
 	OCCASIONS
 };
 
@@ -72,8 +71,8 @@ int probes_load(struct probes *probes, struct types *types, const struct options
 		probes_prepare prepare, void *context);
 /* Attaches what was loaded for that, once; a program that cannot be gets its error. */
 void probes_attach(struct probes *probes, enum occasion occasion);
-/* Attaches what stands in for programs that the kernel skips: once, OCCASION_SKIPS. */
-void probes_attach_again(struct probes *probes);
+/* Attaches what stands in for a program where the kernel skips that; -EAGAIN: it is not there yet. */
+int probes_attach_again(struct probes *probes, struct bpf_program *program);
 /* NULL: there is no such program */
 struct probe *probes_find(struct probes *probes, const char *program);
 int probes_report(const struct probes *probes, FILE *out);

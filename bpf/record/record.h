@@ -402,6 +402,7 @@ struct rings {
 	uint64_t missed_before_ns;
 	uint64_t missed_count;
 	bool missed_any; /* of those that can be stood in for */
+	uint64_t stood_in_at_ns;
 };
 
 int rings_open(struct rings *rings, struct iostrata *skeleton, const struct metadata *metadata,
@@ -444,8 +445,8 @@ void misses_tell(struct rings *rings);
 void misses_follow(struct rings *rings, uint64_t now); /* when it is due */
 /* No more will be skipped. */
 void misses_end(struct rings *rings);
-/* Programs are stood in for from now on. */
-void misses_stood_in(struct rings *rings);
+/* Has programs stood in for, once any was skipped. */
+void misses_stand_in(struct rings *rings, struct probes *probes);
 
 /* outlived.c */
 /* Processes of the tree that is recorded, and still run. */
