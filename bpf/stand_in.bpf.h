@@ -8,11 +8,11 @@
  *	}
  *
  * The kernel skips a program that is met while one of its CPU's threads, preempted, is in it
- * (bpf_prog_get_recursion_context).  Functions' programs may always be preempted, points' since the
- * points themselves can (Linux a46023d5616e "tracing: Guard __DECLARE_TRACE() use of __DO_TRACE_CALL()
- * with SRCU-fast", in v7.0).  So the same is attached twice: whichever comes first leaves a mark with its
- * task as it ends, and the other does it all where there is no mark.  What interrupts do, whose current
- * task is anybody, has none.
+ * (bpf_prog_get_recursion_context).  Those of functions may always be preempted, those of points since
+ * Linux a46023d5616e ("tracing: Guard __DECLARE_TRACE() use of __DO_TRACE_CALL() with SRCU-fast"), in
+ * v7.0.  So the same is attached twice: whichever comes first leaves a mark with its task as it ends,
+ * and the other does it all where there is no mark.  What interrupts do, whose current task is
+ * anybody, has none.
  *
  * The second is attached once the first was skipped, as each hit of it costs; that of system calls
  * from the begin, as who records has dropped what attaching it takes.  At a point the first

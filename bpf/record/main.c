@@ -216,6 +216,7 @@ static void let_go(struct session *session)
 {
 	writer_finish();
 	command_abandon(&session->command);
+	misses_close(&session->rings);
 	rings_close(&session->rings);
 	if (session->directory_fd >= 0)
 		close(session->directory_fd);

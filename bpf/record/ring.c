@@ -93,7 +93,7 @@ int rings_open(struct rings *rings, struct iostrata *skeleton, const struct meta
 	rings->metadata = metadata;
 	rings->streams = calloc(cpus, sizeof(*rings->streams));
 	rings->stuck = calloc(cpus, sizeof(*rings->stuck));
-	if (misses_open(rings) || !rings->streams || !rings->stuck)
+	if (!rings->streams || !rings->stuck)
 		return -ENOMEM;
 	for (unsigned int cpu = 0; cpu < cpus; cpu++)
 		rings->streams[cpu].fd = -1;
@@ -118,7 +118,6 @@ void rings_close(struct rings *rings)
 		stream_close(&rings->recorder);
 	free(rings->streams);
 	free(rings->stuck);
-	misses_close(rings);
 	rings->streams = NULL;
 	rings->stuck = NULL;
 }

@@ -47,6 +47,8 @@ int trace_begin(struct session *session)
 	if (!error)
 		error = rings_open(&session->rings, skeleton, &session->metadata,
 				   session->directory_fd);
+	if (!error)
+		error = misses_open(&session->rings);
 	if (error) {
 		fail("the trace cannot be begun in %s: %s", session->options.directory,
 		     limits_text(error));

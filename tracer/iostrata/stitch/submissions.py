@@ -40,7 +40,7 @@ from iostrata.stitch.calls import (
 )
 from iostrata.stitch.completions import completion_of, completions, files_of, kept
 from iostrata.stitch.copied import Told, completion_of_copied
-from iostrata.stitch.cut import NO_ROOM, OVER, UNCOLLECTED, UNFINISHED
+from iostrata.stitch.cut import LOST, NO_ROOM, OVER, UNCOLLECTED, UNFINISHED
 from iostrata.stitch.durability import FILE, RANGE
 from iostrata.stitch.enters import enters_of
 from iostrata.stitch.links import links_of
@@ -192,9 +192,10 @@ class _Ending(Protocol):
 def unfinished_of(trace: Trace, found: _Ending, key: Ints, some: NDArray[np.bool_]) -> Counter[str]:
     """How many requests, of ``some`` of those given, have no completion here, by reason.
 
-    They are under way at the end, or were over; or the ring of io_uring had no room, and nothing
-    tells whose a completion is; or the process reads libaio's ring itself, where nothing but the
-    kernel's function tells of it, at which nobody looked.
+    They are under way at the end, or were over; or a loss behind their begin may have it; or the
+    ring of io_uring had no room, and nothing tells whose a completion is; or the process reads
+    libaio's ring itself, where nothing but the kernel's function tells of it, at which nobody
+    looked.
     """
     some = some & (found.end_ns < 0)
     if not some.any():
@@ -207,8 +208,11 @@ def unfinished_of(trace: Trace, found: _Ending, key: Ints, some: NDArray[np.bool
         uncollected &= ~one_of(found.tgid, process_of(trace, done["tid"], done["time_ns"]))
     no_room = some & (found.end_ns == MAY_BE_KEPT)
     rest = some & ~uncollected & ~no_room
+    lost = rest & trace.losses.touch(found.begin_ns, np.full(len(rest), trace.end_ns))
+    rest &= ~lost
     over = rest & _was_over(found, key)
     return +Counter({
+        LOST: int(np.count_nonzero(lost)),
         UNFINISHED: int(np.count_nonzero(rest & ~over)),
         NO_ROOM: int(np.count_nonzero(no_room)),
         OVER: int(np.count_nonzero(over)),
