@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -23,9 +24,10 @@ GOLDEN = Path(__file__).parent / "golden"
 SCENARIO, MACHINES = "kvm-nfs", ("guest", "host", "server")
 
 
-def seen_by(machine: str, *options: str) -> str:
-    """What becomes of each program there: its name, its point, its layer, and why not."""
-    done = lab("exec", machine, "--", RECORDER, "--probes", *options)
+def seen_by(machine: str, *options: str, of: str = "") -> str:
+    """What becomes of each program there: its name, its point, its layer, and why not. ``of``: the
+    lab, where others may stand."""
+    done = lab("exec", f"{of}/{machine}" if of else machine, "--", RECORDER, "--probes", *options)
     assert done.returncode == 0, done.stdout + done.stderr
     return f"{machine}\n{done.stdout}"
 
@@ -40,14 +42,15 @@ def held_against_golden(name: str, found: str) -> None:
 
 @pytest.mark.parametrize("kernel", SUITES)
 def test_each_probe_loads_or_says_why_not(kernel: str) -> None:
+    done = lab("up", SCENARIO, "--kernel", kernel)
+    assert done.returncode == 0, done.stderr
+    name = re.findall(r"lab down (\S+) ends it", done.stderr)[0]
     try:
-        done = lab("up", SCENARIO, "--kernel", kernel)
-        assert done.returncode == 0, done.stderr
-        found = "\n".join(map(seen_by, MACHINES))
+        found = "\n".join(seen_by(machine, of=name) for machine in MACHINES)
         # What is dead code without it must not ask for what the kernel lacks.
-        with_who = "\n".join(seen_by(machine, "--who") for machine in MACHINES)
+        with_who = "\n".join(seen_by(machine, "--who", of=name) for machine in MACHINES)
     finally:
-        lab("down", SCENARIO)
+        lab("down", name)
     held_against_golden(kernel, found)
     assert with_who == found
 
