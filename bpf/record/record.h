@@ -431,16 +431,16 @@ void own_recorder(struct rings *rings, bool asks_stolen);
 void own_end(struct rings *rings, enum end_reason reason, unsigned int outlived_count);
 void own_probes(struct rings *rings, struct probes *probes);
 
-/* misses.c: of a program that stands in for another, where the kernel skips that */
-#define AGAIN "_again"
+/* misses.c */
+#define AGAIN "_again" /* how the name ends of a program that stands in for another */
 struct bpf_program;
 struct bpf_prog_info;
 bool is_again(const char *program);
 /* False: the program is not loaded. */
 bool program_info(const struct bpf_program *program, struct bpf_prog_info *info);
-/* What the kernel skipped programs for since the last call; the first only looks */
 int misses_open(struct rings *rings);
 void misses_close(struct rings *rings);
+/* What the kernel skipped programs for since the last call; the first only looks. */
 void misses_tell(struct rings *rings);
 void misses_follow(struct rings *rings, uint64_t now); /* when it is due */
 /* No more will be skipped. */

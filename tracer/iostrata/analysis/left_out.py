@@ -111,15 +111,15 @@ def left_out_of(
     for reason, some in _unseen(graph, trace, units.begin_ns, units.end_ns):
         reasons[reason] = reasons.get(reason, False) | some
     left_out: dict[str, int] = {}
-    kept, lost = np.ones((2, len(units)), np.bool_)
+    kept, lost = np.ones(len(units), np.bool_), np.zeros(len(units), np.bool_)
     for reason, some in reasons.items():
         if count := int(np.count_nonzero(some & kept)):
             left_out[reason] = count
         if reason in (LOST, BESIDE):
-            lost &= ~(some & kept)
+            lost |= some & kept
         kept &= ~some
     rows = np.flatnonzero(kept)
-    return left_out, rows[order_of(units.begin_ns[rows])], units.latency_ns[~lost]
+    return left_out, rows[order_of(units.begin_ns[rows])], units.latency_ns[lost]
 
 
 def unlike(lost_ns: Ints, latency_ns: Ints, op: Op) -> Iterator[NotObserved]:
