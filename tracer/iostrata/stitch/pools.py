@@ -400,9 +400,7 @@ class Pools:
     def _silence(self, thread: int) -> Union:
         """When any of a thread's workers may have been at what it said nothing of: it had a CPU."""
         if thread not in self._silences:
-            worker, begin_ns, end_ns = self._unsaid
-            rows = np.flatnonzero(one_of(self._thread_of(worker), (thread, -1)))
-            self._silences[thread] = Union(begin_ns[rows], end_ns[rows])
+            self._silences[thread] = self._of(thread, self._unsaid)
         return self._silences[thread]
 
     @cached_property
@@ -428,11 +426,15 @@ class Pools:
     def _union(self, thread: int) -> Union:
         """When any of a thread's workers had something to do, or may have."""
         if thread not in self._unions:
-            worker, begin_ns, end_ns = self._busy
-            # One of which it is not known whose it is may be anyone's.
-            rows = np.flatnonzero(one_of(self._thread_of(worker), (thread, -1)))
-            self._unions[thread] = Union(begin_ns[rows], end_ns[rows])
+            self._unions[thread] = self._of(thread, self._busy)
         return self._unions[thread]
+
+    def _of(self, thread: int, spans: tuple[Ints, Ints, Ints]) -> Union:
+        """What of workers' spans is of a thread's: one of which it is not known whose it is may be
+        anyone's."""
+        worker, begin_ns, end_ns = spans
+        rows = np.flatnonzero(one_of(self._thread_of(worker), (thread, -1)))
+        return Union(begin_ns[rows], end_ns[rows])
 
     @cached_property
     def _busy(self) -> tuple[Ints, Ints, Ints]:
